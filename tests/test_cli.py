@@ -99,11 +99,11 @@ def test_unknown_artifact_gets_the_nearest_name() -> None:
     [
         (["--profile", "huge"], "huge"),
         (["--profile"], "--profile"),
-        (["--context", "0"], "context length N = 0"),
+        (["--context", "0"], "context = 0"),
         (["--context", "many"], "many"),
         (["--heads", "7"], "H = 7 do not divide"),
         (["--live-layers", "99"], "L' = 99"),
-        (["--bytes-per-parameter", "nan"], "b = nan"),
+        (["--bytes-per-parameter", "nan"], "bytes_per_parameter = nan"),
         (["--device", "tpu"], "tpu"),
         (["--no-such-option"], "no-such-option"),
     ],

@@ -292,9 +292,9 @@ def test_why_checkpointing_saves_nothing_stands_below_the_table(
     [
         (["--budget", "many"], "budget = 'many': must be a size such as 16GB"),
         (["--budget", "0"], "budget = '0': must be at least 1"),
-        (["--context", "0"], "context N = 0"),
-        (["--batch", "-1"], "batch B = -1"),
-        (["--rank", "0"], "LoRA rank = 0"),
+        (["--context", "0"], "context = 0"),
+        (["--batch", "-1"], "batch = -1"),
+        (["--rank", "0"], "rank = 0"),
         (["--tail", "-1"], "tail = -1: must be a whole number of at least 0"),
         (["--dtype", "fp7"], "fp7"),
         (["--method", "guess"], "guess"),

@@ -328,7 +328,7 @@ def test_profiles() -> None:
     for wrong, message in (
         ({"engines": ("gpu",)}, "engines = 'gpu'"),
         ({"methods": ("sgd",)}, "methods = 'sgd'"),
-        ({"batches": (0,)}, "batch size B = 0"),
+        ({"batches": (0,)}, "batches = 0"),
         ({"batches": (32, 32)}, "only once"),
         ({"epochs": 0}, "epochs = 0"),
         ({"threads": 0}, "threads = 0"),

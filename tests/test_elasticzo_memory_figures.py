@@ -163,7 +163,7 @@ def test_smoke_run_from_end_to_end(slug: str, tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"batches": ()}, "batches is empty"),
-        ({"batches": (32, 0)}, "batch size B = 0"),
+        ({"batches": (32, 0)}, "batches = 0"),
         ({"batches": (32, 32)}, "may be given only once"),
         ({"methods": ("mezo",)}, "methods = 'mezo'"),
         ({"threads": 0}, "threads = 0"),

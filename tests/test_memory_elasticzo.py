@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.core.errors import UsageError
+from repro.core.names import Format
 from repro.memory.breakdown import MemoryBreakdown
-from repro.memory.elasticzo import Format, training_bytes
+from repro.memory.elasticzo import training_bytes
 from repro.memory.layers import LayerSize, layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet

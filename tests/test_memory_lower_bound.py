@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.memory.elasticzo import Format, training_bytes
+from repro.core.names import Format
+from repro.memory.elasticzo import training_bytes
 from repro.memory.layers import layer_table
 from repro.memory.lower_bound import Program, lower_bound
 from repro.memory.storages import StorageTracker

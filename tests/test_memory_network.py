@@ -7,9 +7,8 @@ import pytest
 import torch
 from memray import AllocatorType
 
-from repro.core.names import METHODS, MethodName
+from repro.core.names import METHODS, Format, MethodName
 from repro.measurement.isolation import run_isolated
-from repro.memory.elasticzo import Format
 from repro.memory.lower_bound import lower_bound
 from repro.memory.measured_network import NetworkPeak, NetworkTask, balance, measure_network
 from repro.memory.network_step import NetworkStep

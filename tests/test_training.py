@@ -425,8 +425,8 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FloatSettings(lr=0), "learning rate lr = 0"),
-        (lambda: FloatSettings(lr=1, batch=0), "batch size B = 0"),
+        (lambda: FloatSettings(lr=0), "lr = 0"),
+        (lambda: FloatSettings(lr=1, batch=0), "batch = 0"),
         (lambda: IntegerSettings(r_max=0), "r_max = 0"),
         (lambda: IntegerSettings(r_max=1), "r_max = 1"),
         (lambda: IntegerSettings(r_max=128), "r_max = 128"),
@@ -439,8 +439,8 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
         (lambda: IntegerSettings(activations="mean"),  # type: ignore[arg-type]
          "activations = 'mean'"),
         (lambda: IntegerSettings(sign="floor"), "sign = 'floor'"),  # type: ignore[arg-type]
-        (lambda: FloatSettings(lr=1, eps=0), "perturbation scale eps = 0"),
-        (lambda: FloatSettings(lr=1, clip=math.inf), "gradient clip g_clip = inf"),
+        (lambda: FloatSettings(lr=1, eps=0), "eps = 0"),
+        (lambda: FloatSettings(lr=1, clip=math.inf), "clip = inf"),
         (lambda: FloatSettings(lr=1, activations="both"),  # type: ignore[arg-type]
          "activations = 'both'"),
         (lambda: FloatSettings(lr=1, rule="rmsprop"), "rule = 'rmsprop'"),  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 
 from repro.artifacts.shared.memory import MemorySteps, memory_figure
-from repro.core.validation import CLOUD_POINTS, require_points
+from repro.core.validation import CLOUD_POINTS, Points
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,8 @@ class Config(MemorySteps):
 
     batches: tuple[int, ...] = (32,)
     """B, clouds per step."""
-    points: int = CLOUD_POINTS
+    points: Points = CLOUD_POINTS
     """N, points per cloud."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_points("points", self.points)
 
 
 ARTIFACT = memory_figure(

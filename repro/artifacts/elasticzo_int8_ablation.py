@@ -29,7 +29,7 @@ from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.ablation import Ablation, Axis, Changes, run_ablations
 from repro.artifacts.shared.images import ImageRuns
 from repro.claims.elasticzo import DATASETS
-from repro.core.names import METHOD_LABELS, METHODS, ZEROTH_ORDER
+from repro.core.names import METHOD_LABELS, METHODS, ZEROTH_ORDER, ImageSet
 from repro.measurement.records import Record
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ DEFAULTS: Changes = {
 class Config(ImageRuns):
     """The training runs to make, and their length."""
 
-    datasets: tuple[str, ...] = ("mnist",)
+    datasets: tuple[ImageSet, ...] = ("mnist",)
     """Data sets: mnist, fashion_mnist."""
 
 

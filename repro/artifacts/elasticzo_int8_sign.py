@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
 from repro.claims.elasticzo import DATASETS
-from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, MethodName
-from repro.core.validation import require_each, require_names, require_positive_int
+from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, ZerothOrder
 from repro.measurement.records import Record, rank
 
 if TYPE_CHECKING:
@@ -59,15 +58,10 @@ _DASHES = ("-", "--", "-.", ":")
 class Config(ImageRuns):
     """The training runs whose signs are counted, and their length."""
 
-    methods: tuple[MethodName, ...] = ZEROTH_ORDER
+    methods: tuple[ZerothOrder, ...] = ZEROTH_ORDER
     """Methods with a zeroth-order part."""
     batches: tuple[int, ...] = BATCHES
     """B, images per step."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_names("methods", self.methods, ZEROTH_ORDER)
-        require_each("batches", self.batches, require_positive_int, "batch size B")
 
 
 PAPER = Config()

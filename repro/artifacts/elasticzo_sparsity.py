@@ -18,7 +18,7 @@ from repro.artifacts.shared.ablation import Ablation, Axis, run_ablations
 from repro.artifacts.shared.images import ImageRuns
 from repro.claims.elasticzo import DATASETS
 from repro.claims.quantity import key
-from repro.integer.limits import check_p_zero
+from repro.integer.limits import PZero
 from repro.measurement.records import Record
 
 if TYPE_CHECKING:
@@ -35,12 +35,8 @@ _DOTTED: dict[str, Any] = {"linestyle": ":"}
 class Config(ImageRuns):
     """The training runs to make, and their length."""
 
-    p_zero: float = 0.33
+    p_zero: PZero = 0.33
     """The fixed sparsity (the paper's 0.33)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_p_zero(self.p_zero)
 
 
 PAPER = Config()

@@ -22,29 +22,21 @@ Deviations from the paper:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import RotatedRuns
-from repro.core.names import METHODS, MethodName, Precision
-from repro.core.validation import require_names
-
-PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
+from repro.core.names import METHODS, Format, MethodName
 
 
 @dataclass(frozen=True)
 class Config(RotatedRuns):
     """The cells of the table to train, and the length of training."""
 
-    precisions: tuple[Precision, ...] = PRECISIONS
+    precisions: tuple[Format, ...] = get_args(Format)
     """fp32, int8: the precision of both pre-training and fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
     """Methods: none (no fine-tuning), full_zo, cls2, cls1, full_bp; see docs/glossary.md."""
-
-    def __post_init__(self) -> None:
-        require_names("precisions", self.precisions, PRECISIONS)
-        require_names("methods", self.methods, METHODS)
-        super().__post_init__()
 
 
 PAPER = Config()

@@ -12,11 +12,12 @@ Attention = Literal["eager", "sdpa"]
 
 ATTENTIONS: tuple[Attention, ...] = ("eager", "sdpa")
 
-MethodName = Literal["full_zo", "cls2", "cls1", "full_bp"]
+ZerothOrder = Literal["full_zo", "cls2", "cls1"]
+MethodName = Literal[ZerothOrder, "full_bp"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """The rows of the ElasticZO paper's tables, by the layers that backpropagation trains: none, the
 last fully connected layer, the last two, or all."""
-ZEROTH_ORDER: tuple[MethodName, ...] = METHODS[:-1]
+ZEROTH_ORDER: tuple[ZerothOrder, ...] = get_args(ZerothOrder)
 """The methods that estimate a gradient."""
 METHOD_LABELS: dict[str, str] = {
     "full_zo": "Full ZO",
@@ -26,11 +27,14 @@ METHOD_LABELS: dict[str, str] = {
 }
 """The paper's name of each method."""
 
-Precision = Literal["fp32", "int8", "int8_star"]
+Format = Literal["fp32", "int8"]
+"""The precisions that differ in memory: INT8* takes as much as INT8."""
+Precision = Literal[Format, "int8_star"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8: integers, with the gradient's sign from a float loss; INT8*: integers alone."""
 
-IMAGE_SETS = ("mnist", "fashion_mnist")
+ImageSet = Literal["mnist", "fashion_mnist"]
+IMAGE_SETS: tuple[ImageSet, ...] = get_args(ImageSet)
 """The ElasticZO paper's data sets of images."""
 
 Augmentation = Literal["none", "pointnet"]
@@ -54,5 +58,5 @@ SignRule = Literal["float", "integer", "exact"]
 
 Engine = Literal["torch", "native"]
 """The code that trains: PyTorch, or the on-device engine in C++."""
-EngineChoice = Literal["torch", "native", "auto"]
+EngineChoice = Literal[Engine, "auto"]
 """The choice for many runs: with ``auto`` the on-device engine trains every run it supports."""

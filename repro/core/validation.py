@@ -2,14 +2,18 @@
 
 import difflib
 import math
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable
+from dataclasses import fields
+from functools import cache, partial
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from repro.core.errors import UsageError
 
 CLOUD_POINTS = 1024
 """Number of points in each cloud, the same in every point-cloud data set."""
-LARGEST_SEED = 2**32 - 1
+ANY_NUMBER = object()
+"""Marks a tuple that may be empty and may hold a value twice."""
 
 
 def require_whole(name: str, value: object, least: int = 0, most: float = math.inf) -> int:
@@ -54,7 +58,7 @@ def require_not_negative(name: str, value: float) -> float:
 def require_choice(name: str, value: str, allowed: Collection[str]) -> str:
     """Return ``value`` if it is one of ``allowed``, else raise ``UsageError``."""
     if value not in allowed:
-        msg = f"{name} = {value!r}: must be one of {', '.join(allowed)}"
+        msg = f"{name} = {value!r}: must be one of {', '.join(map(str, allowed))}"
         raise UsageError(msg)
     return value
 
@@ -69,29 +73,6 @@ def require_distinct(name: str, values: Collection[object]) -> None:
         raise UsageError(msg)
 
 
-def require_each(
-    name: str, values: Collection[Any], check: Callable[[str, Any], object], label: str = ""
-) -> None:
-    """Raise ``UsageError`` unless ``values`` are distinct, at least one, and all pass ``check``.
-
-    Args:
-        name: name of the setting.
-        values: its values.
-        check: one of the functions above; it gets a name and a value.
-        label: name of a single value, if it has another one.
-    """
-    require_distinct(name, values)
-    for value in values:
-        check(label or name, value)
-
-
-def require_names(name: str, values: Collection[str], allowed: Collection[str]) -> None:
-    """Raise ``UsageError`` unless ``values`` are some of ``allowed``, each at most once."""
-    require_distinct(name, values)
-    for value in values:
-        require_choice(name, value, allowed)
-
-
 def require_points(name: str, value: object) -> int:
     """Return ``value`` if clouds have that many points, else raise ``UsageError``."""
     points = require_positive_int(name, value)
@@ -101,16 +82,55 @@ def require_points(name: str, value: object) -> int:
     return points
 
 
-def require_seed(value: object) -> int:
-    """Return ``value`` if it can seed a run, else raise ``UsageError``."""
-    return require_whole("seed", value, 0, LARGEST_SEED)
+Count = Annotated[int, require_whole]
+Points = Annotated[int, require_points]
+Seed = Annotated[int, partial(require_whole, most=2**32 - 1)]
+Sizes = Annotated[tuple[int, ...], ANY_NUMBER]
 
 
-def require_seeds(values: Collection[object]) -> None:
-    """Raise ``UsageError`` unless ``values`` are distinct seeds, at least one."""
-    require_distinct("seeds", values)
-    for value in values:
-        require_seed(value)
+class Checked:
+    """Base of the dataclasses whose fields are checked by their types; see ``check_fields``."""
+
+    def __post_init__(self) -> None:
+        """Refuse wrong values."""
+        check_fields(self)
+
+
+def check_fields(config: Any) -> None:  # noqa: ANN401 - any dataclass
+    """Raise ``UsageError`` unless every field of a dataclass has a value that its type allows.
+
+    A whole number must be at least 1, a ``float`` finite and above 0, unless the type is
+    ``Annotated[T, check]``: then ``check(name, value)`` decides. A tuple holds at least one value
+    and each only once, unless it is marked with ``ANY_NUMBER``; all its values are checked. A
+    ``Literal`` allows its values, a union with ``None`` also ``None``. Other types allow anything.
+    """
+    hints = _hints(config.__class__)
+    for field in fields(config):
+        _check(field.name, getattr(config, field.name), hints[field.name])
+
+
+_hints = cache(partial(get_type_hints, include_extras=True))
+
+
+def _check(name: str, value: Any, hint: Any) -> None:  # noqa: ANN401 - of any type
+    kind, parts = get_origin(hint), get_args(hint)
+    if hint is int:
+        require_positive_int(name, value)
+    elif hint is float:
+        require_positive(name, value)
+    elif kind is Literal:
+        require_choice(name, value, parts)
+    elif parts[1:] == (NoneType,) and value is not None:
+        _check(name, value, parts[0])
+    elif kind is tuple:
+        require_distinct(name, value)
+        for item in value:
+            _check(name, item, parts[0])
+    elif kind is Annotated and parts[1] is ANY_NUMBER:
+        for item in value:
+            _check(name, item, get_args(parts[0])[0])
+    elif kind is Annotated:
+        parts[1](name, value)
 
 
 def unknown(kind: str, name: str, known: Iterable[str], elsewhere: str) -> str:

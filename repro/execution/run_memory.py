@@ -7,11 +7,11 @@ process are 1 to 1.7 times smaller (docs/sweep.md).
 
 from functools import cache
 
-from repro.core.names import MethodName
+from repro.core.names import Format, MethodName
 from repro.core.units import MIB
 from repro.core.validation import CLOUD_POINTS
 from repro.data.catalog import load_set
-from repro.memory.elasticzo import Format, training_bytes
+from repro.memory.elasticzo import training_bytes
 from repro.memory.network_step import NetworkStep
 from repro.training.run import NetworkRun
 from repro.training.task import Network, vision_task

@@ -106,7 +106,7 @@ class Algorithm2(ABC):
         """Steps done."""
         self.restores = Restores(0, 0)
         self.last: StepInfo | None = None
-        check_r_max(r_max)
+        check_r_max("r_max", r_max)
         self.check_schedule()
 
     @abstractmethod
@@ -119,7 +119,7 @@ class Algorithm2(ABC):
 
     def check_schedule(self) -> None:
         """Raise ``UsageError`` if a setting that may change between steps is out of range."""
-        check_p_zero(self.p_zero)
+        check_p_zero("p_zero", self.p_zero)
         check_bits("b_zo", self.b_zo)
         check_bits("b_bp", self.b_bp)
 

@@ -1,5 +1,7 @@
 """The ranges of integer settings; nothing heavy is imported, as configurations check them too."""
 
+from typing import Annotated
+
 from repro.core.errors import UsageError
 from repro.core.validation import require_whole
 
@@ -9,22 +11,27 @@ MAGNITUDE_BITS = 7
 """B, the bits of an int8 magnitude."""
 
 
-def check_r_max(r_max: object) -> None:
+def check_r_max(name: str, r_max: object) -> None:
     """Raise ``UsageError`` unless training with r_max is possible.
 
     With r_max = 1 every product g z has R = 0, and NITI rounds it to zero, so no weight would
     change.
     """
-    require_whole("r_max", r_max, 2, LARGEST)
+    require_whole(name, r_max, 2, LARGEST)
 
 
-def check_p_zero(p_zero: float) -> None:
+def check_p_zero(name: str, p_zero: float) -> None:
     """Raise ``UsageError`` unless some entries of the perturbation are kept."""
     if isinstance(p_zero, bool) or not 0 <= p_zero <= 1 - 2**-16:
-        msg = f"p_zero = {p_zero!r}: must be from 0 to 1 - 2^-16, so that entries are left"
+        msg = f"{name} = {p_zero!r}: must be from 0 to 1 - 2^-16, so that entries are left"
         raise UsageError(msg)
 
 
 def check_bits(name: str, bits: object) -> None:
     """Raise ``UsageError`` unless ``bits`` is a possible bit width of a gradient."""
     require_whole(name, bits, 0, MAGNITUDE_BITS - 1)
+
+
+RMax = Annotated[int, check_r_max]
+PZero = Annotated[float, check_p_zero]
+Bits = Annotated[int, check_bits]

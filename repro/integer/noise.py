@@ -41,8 +41,8 @@ class IntegerNoise:
     """Probability of a zero entry, in steps of 2^-16."""
 
     def __post_init__(self) -> None:
-        check_r_max(self.r_max)
-        check_p_zero(self.p_zero)
+        check_r_max("r_max", self.r_max)
+        check_p_zero("p_zero", self.p_zero)
 
     def chunks(self, elements: int, device: torch.device) -> Iterator[tuple[int, Tensor]]:
         """Yield (i, z[i : i + n]) until all ``elements`` are covered.

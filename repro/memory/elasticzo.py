@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from repro.core.errors import UsageError
+from repro.core.names import Format
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.layers import LayerSize
 
-Format = Literal["fp32", "int8"]
 Optimizer = Literal["sgd", "momentum", "adam"]
 
 INT32 = 4

@@ -30,10 +30,11 @@ from typing import Literal
 import numpy as np
 
 from repro.core.errors import UsageError
+from repro.core.names import Format
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
-from repro.memory.elasticzo import INT32, WIDTHS, Format
+from repro.memory.elasticzo import INT32, WIDTHS
 from repro.memory.layers import LayerSize
 
 Recorded = Literal["plus", "minus"]

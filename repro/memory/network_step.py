@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from repro.core.names import MethodName
-from repro.memory.elasticzo import Format
+from repro.core.names import Format, MethodName
 from repro.memory.layers import LayerSize, layer_table
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet

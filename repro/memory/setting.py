@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from repro.core.names import ATTENTIONS, Attention
-from repro.core.validation import require_choice, require_positive_int, require_whole
+from repro.core.names import Attention
+from repro.core.validation import Checked, Count
 
 Format = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -21,7 +21,7 @@ BLOCK_4BIT = 64
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(Checked):
     """A training step, except for the model and the method."""
 
     context: int = 2048
@@ -33,18 +33,8 @@ class Setting:
     loss: Loss = "last"
     rank: int = 16
     """Rank of LoRA adapters, on every matrix of every block."""
-    tail: int = 1
+    tail: Count = 1
     """Last blocks that ElasticZO backpropagates, with final norm and output layer; at least 0."""
-
-    def __post_init__(self) -> None:
-        """Refuse sizes below 1 (for ``tail``, below 0) and unknown names."""
-        require_positive_int("context N", self.context)
-        require_positive_int("batch B", self.batch)
-        require_positive_int("LoRA rank", self.rank)
-        require_whole("tail", self.tail)
-        require_choice("dtype", self.format, FORMATS)
-        require_choice("attention", self.attention, ATTENTIONS)
-        require_choice("loss", self.loss, LOSSES)
 
     @property
     def quantised(self) -> bool:

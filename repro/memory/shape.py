@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_positive_int
+from repro.core.validation import Checked
 
 
 @dataclass(frozen=True)
-class DecoderShape:
+class DecoderShape(Checked):
     """A decoder and its batch, in the notation of the MeZO paper's Table 1."""
 
     context: int
@@ -24,13 +24,8 @@ class DecoderShape:
     """B, sequences per step."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are not whole numbers of at least 1, and heads that do not divide D."""
-        require_positive_int("context length N", self.context)
-        require_positive_int("layers L", self.layers)
-        require_positive_int("hidden dimension D", self.hidden)
-        require_positive_int("attention heads H", self.heads)
-        require_positive_int("vocabulary V", self.vocabulary)
-        require_positive_int("batch size B", self.batch)
+        """Refuse sizes below 1, and heads that do not divide D."""
+        super().__post_init__()
         if self.hidden % self.heads:
             msg = (
                 f"attention heads H = {self.heads} do not divide the hidden dimension "

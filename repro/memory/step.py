@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 from repro.core.errors import UsageError
-from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
-from repro.core.validation import require_choice, require_positive_int
+from repro.core.names import BYTES, Attention, Dtype
+from repro.core.validation import Checked
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
@@ -37,7 +37,7 @@ _PARTS = {
 
 
 @dataclass(frozen=True)
-class StepSpec:
+class StepSpec(Checked):
     """One training step of one model, a point of a memory figure."""
 
     shape: DecoderShape
@@ -49,10 +49,7 @@ class StepSpec:
 
     def __post_init__(self) -> None:
         """Refuse unknown names."""
-        require_choice("method", self.method, STEP_METHODS)
-        require_choice("attention", self.attention, ATTENTIONS)
-        require_choice("dtype", self.dtype, BYTES)
-        require_positive_int("perturbations n", self.perturbations)
+        super().__post_init__()
         if self.method != "mezo" and self.perturbations != 1:
             msg = f"perturbations = {self.perturbations} of {self.method}: only mezo has several"
             raise UsageError(msg)

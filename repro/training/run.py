@@ -3,14 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from repro.core.errors import UsageError
 from repro.core.names import (
-    METHODS,
-    PRECISIONS,
     Activations,
     Augmentation,
     BackpropRule,
@@ -22,14 +20,8 @@ from repro.core.names import (
     ShiftVersion,
     SignRule,
 )
-from repro.core.validation import (
-    require_choice,
-    require_points,
-    require_positive,
-    require_positive_int,
-    require_seed,
-)
-from repro.integer.limits import check_bits, check_p_zero, check_r_max
+from repro.core.validation import Checked, Points, Seed, require_choice
+from repro.integer.limits import Bits, PZero, RMax
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.ondevice.build import module_path
@@ -57,7 +49,7 @@ def derived_seed(seed: int, use: int) -> int:
 
 
 @dataclass(frozen=True)
-class FloatSettings:
+class FloatSettings(Checked):
     """Hyperparameters of training in float32."""
 
     lr: float
@@ -79,30 +71,17 @@ class FloatSettings:
     initial_weights: InitialWeights = "pytorch"
     """PyTorch's default, or He et al.'s normal distribution (arXiv 1502.01852) with biases of 0."""
 
-    def __post_init__(self) -> None:
-        """Refuse invalid settings."""
-        require_positive("learning rate lr", self.lr)
-        require_positive("perturbation scale eps", self.eps)
-        require_positive("gradient clip g_clip", self.clip)
-        require_choice("activations", self.activations, get_args(Activations))
-        require_choice("rule", self.rule, get_args(BackpropRule))
-        require_positive_int("batch size B", self.batch)
-        require_positive("decay", self.decay)
-        require_positive_int("decay_every", self.decay_every)
-        require_choice("batch_norm", self.batch_norm, get_args(BatchNorm))
-        require_choice("initial_weights", self.initial_weights, get_args(InitialWeights))
-
 
 @dataclass(frozen=True)
-class IntegerSettings:
+class IntegerSettings(Checked):
     """Hyperparameters of training in integers."""
 
-    r_max: int = 15
+    r_max: RMax = 15
     """Largest magnitude of the perturbation; unused by Full BP."""
     batch: int = 256
-    b_zo: int = 1
+    b_zo: Bits = 1
     """Bits of the zeroth-order update."""
-    p_zero: float | None = None
+    p_zero: PZero | None = None
     """Sparsity of the perturbation, for all epochs; by default the paper's schedule."""
     restore: IntegerRestore = "clip"
     """How clipped weights are restored."""
@@ -112,19 +91,6 @@ class IntegerSettings:
     """The pass whose activations the tail's BP uses."""
     sign: SignRule | None = None
     """Rule for the gradient's sign; by default the paper's rule for the precision."""
-
-    def __post_init__(self) -> None:
-        """Refuse invalid settings."""
-        check_r_max(self.r_max)
-        require_positive_int("batch size B", self.batch)
-        check_bits("b_zo", self.b_zo)
-        if self.p_zero is not None:
-            check_p_zero(self.p_zero)
-        require_choice("restore", self.restore, get_args(IntegerRestore))
-        require_choice("shift_policy", self.shift_policy, get_args(ShiftVersion))
-        require_choice("activations", self.activations, get_args(IntegerActivations))
-        if self.sign is not None:
-            require_choice("sign", self.sign, get_args(SignRule))
 
 
 Settings = FloatSettings | IntegerSettings
@@ -174,7 +140,7 @@ class TrainingRun(ABC):
 
 
 @dataclass(frozen=True)
-class NetworkRun(TrainingRun):
+class NetworkRun(Checked, TrainingRun):
     """LeNet-5 or PointNet, in floating point or in integers, trained for a number of epochs."""
 
     task: str
@@ -183,12 +149,12 @@ class NetworkRun(TrainingRun):
     method: MethodName
     settings: Settings
     epochs: int
-    seed: int
+    seed: Seed
     """Seed of the initial weights, the order of the items and the perturbations."""
     evaluation: Evaluation = "test"
     train_items: int | None = None
     """Number of training items; by default all."""
-    points: int | None = None
+    points: Points | None = None
     """Number of points of each cloud; by default all."""
     augmentation: Augmentation = "none"
     """Random augmentation of the training items; evaluation items are never augmented."""
@@ -203,16 +169,7 @@ class NetworkRun(TrainingRun):
 
     def __post_init__(self) -> None:
         """Refuse invalid settings."""
-        require_choice("precision", self.precision, PRECISIONS)
-        require_choice("method", self.method, METHODS)
-        require_choice("evaluation", self.evaluation, get_args(Evaluation))
-        require_choice("device", self.device, get_args(Device))
-        require_choice("engine", self.engine, get_args(Engine))
-        require_choice("augmentation", self.augmentation, get_args(Augmentation))
-        require_positive_int("epochs", self.epochs)
-        require_seed(self.seed)
-        if self.train_items is not None:
-            require_positive_int("train_items", self.train_items)
+        super().__post_init__()
         self._check_task()
         self._check_settings()
         if self.engine == "native" and (reason := self.why_not_native()):
@@ -229,14 +186,11 @@ class NetworkRun(TrainingRun):
                 f"{self.task} in {self.precision}: integer training is for sets of images; use fp32"
             )
             raise UsageError(msg)
-        if self.points is not None:
-            if task.network != "pointnet":
-                msg = (
-                    f"points = {self.points} of {self.task}: only clouds have points; leave points "
-                    "out"
-                )
-                raise UsageError(msg)
-            require_points("points", self.points)
+        if self.points is not None and task.network != "pointnet":
+            msg = (
+                f"points = {self.points} of {self.task}: only clouds have points; leave points out"
+            )
+            raise UsageError(msg)
         if self.augmentation != "none" and task.vertical is None:
             msg = (
                 f"augmentation = {self.augmentation!r} of {self.task}: it turns shapes about "

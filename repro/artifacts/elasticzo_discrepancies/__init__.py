@@ -24,19 +24,13 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
-from repro.artifacts.shared.images import OTHER_CLOUDS, RotatedRuns
-from repro.core.validation import (
-    require_each,
-    require_names,
-    require_points,
-    require_positive,
-    require_positive_int,
-    require_seeds,
-)
+from repro.artifacts.shared.images import OTHER_CLOUDS, OtherCloud, RotatedRuns
+from repro.core.validation import Points, Seed
 
-EXPERIMENTS = (
+Experiment = Literal[
     "test_images",
     "integer_tuning",
     "float_tuning",
@@ -44,18 +38,17 @@ EXPERIMENTS = (
     "integer_training",
     "point_clouds",
     "long_point_clouds",
-)
-_CLOUDS = ("modelnet40", *OTHER_CLOUDS)
+]
 
 
 @dataclass(frozen=True)
 class Config(RotatedRuns):
     """The experiments to make, and the length of their runs."""
 
-    experiments: tuple[str, ...] = EXPERIMENTS
+    experiments: tuple[Experiment, ...] = get_args(Experiment)
     """Settings to vary: test images, fine-tuning, FP32 pre-training, training from scratch in
     integers, training PointNet, and the latter at Table 1's length."""
-    long_seeds: tuple[int, ...] = (0, 1, 2)
+    long_seeds: tuple[Seed, ...] = (0, 1, 2)
     """Seeds of the longer experiments: all except test_images and integer_tuning."""
     integer_training_epochs: int = 100
     """Epochs of training from scratch (the paper's 100)."""
@@ -65,28 +58,18 @@ class Config(RotatedRuns):
     """Learning rates of Adam in pre-training (1e-3 in Table 2)."""
     batches: tuple[int, ...] = (32, 64, 128, 256)
     """Batch sizes of pre-training (32 in Table 2); each is combined with every learning rate."""
-    cloud_datasets: tuple[str, ...] = ("modelnet40",)
+    cloud_datasets: tuple[Literal["modelnet40", OtherCloud], ...] = ("modelnet40",)
     """Data sets for PointNet: modelnet40, modelnet40_points, modelnet40_hdf5, shapes40, shrec11."""
     cloud_epochs: int = 12
     """Epochs of PointNet."""
     cloud_items: int = 9843
     """Maximum number of training clouds (ModelNet40 has 9,843)."""
-    cloud_points: int = 256
+    cloud_points: Points = 256
     """Points per cloud (the paper's 1,024)."""
     long_cloud_epochs: int = 50
     """Epochs of PointNet in long_point_clouds."""
-    long_cloud_points: int = 1024
+    long_cloud_points: Points = 1024
     """Points per cloud in long_point_clouds."""
-
-    def __post_init__(self) -> None:
-        require_names("experiments", self.experiments, EXPERIMENTS)
-        require_names("cloud_datasets", self.cloud_datasets, _CLOUDS)
-        super().__post_init__()
-        require_seeds(self.long_seeds)
-        require_each("rates", self.rates, require_positive)
-        require_each("batches", self.batches, require_positive_int)
-        require_points("cloud_points", self.cloud_points)
-        require_points("long_cloud_points", self.long_cloud_points)
 
 
 PAPER = Config()

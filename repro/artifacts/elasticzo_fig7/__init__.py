@@ -28,22 +28,19 @@ from typing import get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.claims.execution_time import BATCHES
-from repro.core.names import ZEROTH_ORDER, Engine, MethodName, Precision
-from repro.core.validation import require_each, require_names, require_positive_int
-
-ENGINES: tuple[Engine, ...] = get_args(Engine)
-PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
+from repro.core.names import ZEROTH_ORDER, Engine, Format, ZerothOrder
+from repro.core.validation import Checked
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The steps to time, and the number of epochs."""
 
-    engines: tuple[Engine, ...] = ENGINES
+    engines: tuple[Engine, ...] = get_args(Engine)
     """torch; native, the on-device engine, which is built if necessary."""
-    precisions: tuple[Precision, ...] = PRECISIONS
+    precisions: tuple[Format, ...] = get_args(Format)
     """fp32, int8."""
-    methods: tuple[MethodName, ...] = ZEROTH_ORDER
+    methods: tuple[ZerothOrder, ...] = ZEROTH_ORDER
     """The methods, by the layers that backpropagation trains: none, the last, the last two."""
     batches: tuple[int, ...] = BATCHES
     """B, samples per step."""
@@ -53,16 +50,6 @@ class Config:
     """Images per epoch; by default all 60,000."""
     threads: int = 1
     """Threads of PyTorch and of the engine."""
-
-    def __post_init__(self) -> None:
-        require_names("engines", self.engines, ENGINES)
-        require_names("precisions", self.precisions, PRECISIONS)
-        require_names("methods", self.methods, ZEROTH_ORDER)
-        require_each("batches", self.batches, require_positive_int, "batch size B")
-        require_positive_int("epochs", self.epochs)
-        if self.image_items is not None:
-            require_positive_int("image_items", self.image_items)
-        require_positive_int("threads", self.threads)
 
 
 PAPER = Config()

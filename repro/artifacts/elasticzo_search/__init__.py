@@ -36,22 +36,16 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import TrainingRuns
 from repro.core.errors import UsageError
-from repro.core.names import METHODS, MethodName, Precision
-from repro.core.validation import (
-    require_distinct,
-    require_each,
-    require_names,
-    require_points,
-    require_positive,
-    require_positive_int,
-)
-from repro.integer.limits import check_r_max
+from repro.core.names import METHODS, Format, MethodName
+from repro.core.validation import Points, Seed
+from repro.integer.limits import RMax
 
-PROBLEMS = (
+Problem = Literal[
     "mnist",
     "fashion_mnist",
     "rotated_mnist_30",
@@ -59,22 +53,22 @@ PROBLEMS = (
     "rotated_fashion_mnist_30",
     "rotated_fashion_mnist_45",
     "shapes40",
-)
-PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
-_CLOUDS = ("modelnet40", "modelnet40_points", "modelnet40_hdf5", "shrec11")
+]
+_Cloud = Literal["modelnet40", "modelnet40_points", "modelnet40_hdf5", "shrec11"]
+_CLOUDS: tuple[_Cloud, ...] = get_args(_Cloud)
 
 
 @dataclass(frozen=True)
 class Config(TrainingRuns):
     """The grid and the length of its runs."""
 
-    problems: tuple[str, ...] = PROBLEMS
+    problems: tuple[Literal[Problem, _Cloud], ...] = get_args(Problem)
     """Tasks to search for; in int8 only those on images."""
-    precisions: tuple[Precision, ...] = PRECISIONS
+    precisions: tuple[Format, ...] = get_args(Format)
     """fp32, int8 (INT8* uses the hyperparameters of INT8)."""
     methods: tuple[MethodName, ...] = METHODS
     """Methods: Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1 and Full BP, in the order of BP's layers."""
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[Seed, ...] = (0,)
     epochs: int = 4
     """Epochs of a run on a whole set of images in float32."""
     integer_epochs: int = 4
@@ -87,7 +81,7 @@ class Config(TrainingRuns):
     """Epochs of a run on a set of clouds."""
     cloud_items: int = 1024
     """Maximum number of clouds to train on."""
-    cloud_points: int = 128
+    cloud_points: Points = 128
     """Points per cloud."""
     learning_rates: tuple[float, ...] = (1.6e-2, 3.2e-2, 6.4e-2)
     """Learning rates of the methods with a zeroth-order part, in fp32."""
@@ -99,28 +93,16 @@ class Config(TrainingRuns):
     """Further scales of the perturbation, to try at the best point of each grid."""
     bp_learning_rates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     """Learning rates of Full BP in fp32."""
-    r_maxes: tuple[int, ...] = (7, 15, 31)
+    r_maxes: tuple[RMax, ...] = (7, 15, 31)
     """Largest magnitude of the integer perturbation; Full BP has none."""
     integer_tuning_batches: tuple[int, ...] = (32, 256)
     """Batch sizes of fine-tuning in integers."""
 
     def __post_init__(self) -> None:
-        require_names("problems", self.problems, (*PROBLEMS, *_CLOUDS))
-        require_names("precisions", self.precisions, PRECISIONS)
-        require_names("methods", self.methods, METHODS)
         super().__post_init__()
-        for name in ("learning_rates", "clips", "other_eps", "bp_learning_rates"):
-            require_each(name, getattr(self, name), require_positive)
-        require_positive("eps", self.eps)
         if self.eps in self.other_eps:
             msg = f"other_eps contains {self.eps:g}, which is eps of the grid already; leave it out"
             raise UsageError(msg)
-        require_distinct("r_maxes", self.r_maxes)
-        for r_max in self.r_maxes:
-            check_r_max(r_max)
-        batches = self.integer_tuning_batches
-        require_each("integer_tuning_batches", batches, require_positive_int, "batch size B")
-        require_points("cloud_points", self.cloud_points)
 
 
 QUICK = Config()

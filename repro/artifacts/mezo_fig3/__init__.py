@@ -14,27 +14,23 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
-from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
-from repro.core.validation import (
-    require_choice,
-    require_names,
-    require_positive,
-    require_positive_int,
-)
+from repro.core.names import ATTENTIONS, Attention, Dtype
+from repro.core.validation import Checked, Sizes, require_not_negative
+from repro.measurement.device import Device
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
-PARTS = ("equations", "simulated", "measured", "perturbations")
+Part = Literal["equations", "simulated", "measured", "perturbations"]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """Points to compute, simulate and measure; eight fields default to the paper's setting."""
 
-    parts: tuple[str, ...] = PARTS
+    parts: tuple[Part, ...] = get_args(Part)
     """Parts to run: equations, simulated, measured, perturbations (n = 1 and 5, measured)."""
     context: int = LLAMA2_7B.context
     """N, tokens per sequence while L or D varies (the paper's 2048)."""
@@ -50,19 +46,19 @@ class Config:
     """B, sequences per step (the paper's 1)."""
     bytes_per_parameter: float = 2
     """b, bytes per parameter in the analytic lines (the paper's 2, for fp16)."""
-    live_layers: float = 1
+    live_layers: Annotated[float, require_not_negative] = 1
     """L', layers whose activations MeZO holds at once, in the analytic lines (the paper's 1)."""
-    simulate_contexts: tuple[int, ...] = (1, 2048, 8192, 32768)
+    simulate_contexts: Sizes = (1, 2048, 8192, 32768)
     """N of the simulated points of the first column."""
-    simulate_layers: tuple[int, ...] = (1, 32, 100)
+    simulate_layers: Sizes = (1, 32, 100)
     """L of the simulated points of the second column."""
-    simulate_hiddens: tuple[int, ...] = (512, 4096, 32768)
+    simulate_hiddens: Sizes = (512, 4096, 32768)
     """D of the simulated points of the third column."""
-    measure_contexts: tuple[int, ...] = (64, 256, 1024)
+    measure_contexts: Sizes = (64, 256, 1024)
     """N of the measured points."""
-    measure_layers: tuple[int, ...] = (1, 8, 24)
+    measure_layers: Sizes = (1, 8, 24)
     """L of the measured points."""
-    measure_hiddens: tuple[int, ...] = (64, 256, 768)
+    measure_hiddens: Sizes = (64, 256, 768)
     """D of the measured points."""
     measure_context: int = 256
     """N of the measured model while L or D varies."""
@@ -78,7 +74,7 @@ class Config:
     """Number formats of the measured points; simulated ones are float16, as in the paper."""
     attentions: tuple[Attention, ...] = ATTENTIONS
     """Attention kernels: eager forms the N x N scores that the formula counts, SDPA does not."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Device of the measured steps."""
     threads: int = 1
     """Threads of each measured process."""
@@ -86,18 +82,13 @@ class Config:
     """Whether the measured steps may use PyTorch's oneDNN backend."""
 
     def __post_init__(self) -> None:
-        require_names("parts", self.parts, PARTS)
-        require_positive("bytes per parameter b", self.bytes_per_parameter)
-        require_positive_int("threads", self.threads)
-        require_choice("device", self.device, ("cpu", "cuda"))
-        if not 0 <= self.live_layers <= self.layers:
+        super().__post_init__()
+        if self.live_layers > self.layers:
             msg = (
                 f"live layers L' = {self.live_layers}: must lie between 0 and the number of "
                 f"layers L = {self.layers}"
             )
             raise UsageError(msg)
-        require_names("attentions", self.attentions, ATTENTIONS)
-        require_names("measure_dtypes", self.measure_dtypes, BYTES)
         # a shape refuses sizes that do not fit each other
         self.simulated_shapes()
         self.measured_shapes()

@@ -19,25 +19,24 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
-from repro.core.names import ATTENTIONS, BYTES, Attention, Dtype
-from repro.core.validation import require_choice, require_names
+from repro.core.names import ATTENTIONS, Attention, Dtype
+from repro.core.validation import ANY_NUMBER, Checked, Sizes
 from repro.measurement.device import Device
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 Part = Literal["measured", "simulated"]
-PARTS: tuple[Part, ...] = get_args(Part)
 Fig4Model = Literal["gpt2-medium", "llama-7b", "llama-13b"]
 FIG4_MODELS: tuple[Fig4Model, ...] = get_args(Fig4Model)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """Shapes to measure and simulate; one size varies at a time."""
 
-    parts: tuple[Part, ...] = PARTS
+    parts: tuple[Part, ...] = get_args(Part)
     """Parts to run: measuring needs the device; simulating works on any machine."""
     context: int = LLAMA2_7B.context
     """N, tokens per sequence while L or D varies (the paper's 2048)."""
@@ -49,13 +48,13 @@ class Config:
     """H, attention heads; fixed while D varies (the paper's 32)."""
     vocabulary: int = LLAMA2_7B.vocabulary
     """V, tokens of the vocabulary (the paper's 32000)."""
-    contexts: tuple[int, ...] = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+    contexts: Sizes = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
     """N of the first column."""
-    depths: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    depths: Sizes = (1, 2, 4, 8, 16, 32)
     """L of the second column."""
-    hiddens: tuple[int, ...] = (512, 1024, 2048, 4096)
+    hiddens: Sizes = (512, 1024, 2048, 4096)
     """D of the third column."""
-    fig4_models: tuple[Fig4Model, ...] = FIG4_MODELS
+    fig4_models: Annotated[tuple[Fig4Model, ...], ANY_NUMBER] = FIG4_MODELS
     """Models of Fig. 4 to measure, at B = 8, N = 1024."""
     attentions: tuple[Attention, ...] = ATTENTIONS
     """Attention kernels: eager forms the N x N scores that the equations count, SDPA does not."""
@@ -65,12 +64,7 @@ class Config:
     """Device of the measured steps."""
 
     def __post_init__(self) -> None:
-        require_names("parts", self.parts, PARTS)
-        if self.fig4_models:
-            require_names("fig4_models", self.fig4_models, FIG4_MODELS)
-        require_names("attentions", self.attentions, ATTENTIONS)
-        require_choice("dtype", self.dtype, BYTES)
-        require_choice("device", self.device, get_args(Device))
+        super().__post_init__()
         self.shapes()  # a shape refuses sizes that do not fit each other
 
     def shapes(self) -> list[DecoderShape]:

@@ -54,22 +54,12 @@ Deviations from the paper:
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Annotated
 
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
-from repro.core.names import BYTES, Dtype
-from repro.core.validation import (
-    require_choice,
-    require_distinct,
-    require_each,
-    require_names,
-    require_not_negative,
-    require_positive,
-    require_positive_int,
-    require_seeds,
-    require_whole,
-)
+from repro.core.names import Dtype
+from repro.core.validation import ANY_NUMBER, Checked, Count, Seed, require_distinct
 from repro.data.text.tasks import task_name, task_of_seed
 from repro.finetuning.arms import (
     ARMS,
@@ -80,10 +70,11 @@ from repro.finetuning.arms import (
     estimates,
     is_full_backpropagation,
 )
+from repro.measurement.device import Device
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The models, tasks and methods to train, and the length and memory of training."""
 
     setting: str = "two cores, minutes"
@@ -98,7 +89,7 @@ class Config:
     """Models for the other methods; of each list the largest available model that fits is used."""
     every_model: bool = False
     """Run every model of the lists regardless of its memory, as the paper does."""
-    budget_bytes: int = 2_000_000_000
+    budget_bytes: Count = 2_000_000_000
     """Memory of a training step in bytes, weights included; 0 for BP's measured peak."""
     dtype: Dtype = "float32"
     """Number format of weights and activations for all methods but BP; adapters are float32."""
@@ -110,16 +101,16 @@ class Config:
     """B, prompts per step (the paper's 8)."""
     seconds: float = 30
     """Training time of each run whose steps are not given (the paper's figure shows 7200)."""
-    bp_steps: int = 0
+    bp_steps: Count = 0
     """Training steps of BP and of LoRA with Adam; 0: use --seconds."""
-    zo_forwards: tuple[int, ...] = (0,)
+    zo_forwards: Annotated[tuple[Count, ...], ANY_NUMBER] = (0,)
     """Forward passes of a zeroth-order run, one number for all or for each of --mezo-models; 0: use
     --seconds."""
     evaluations: int = 4
     """Number of evaluations during a run, at equal intervals."""
     monitored_items: int = 64
     """Validation items of the evaluations during a run."""
-    final_items: int = 128
+    final_items: Count = 128
     """Validation items evaluated at the end, and zero-shot; 0 for all."""
     bp_lrs: tuple[float, ...] = (5e-2, 5e-3, 5e-4)
     """Learning rates tried for BP (the paper's: 5e-4, 5e-5, 5e-6)."""
@@ -143,31 +134,23 @@ class Config:
     of the engine need the CPU, those of philox a GPU; both are several times as fast as torch."""
     eps: float = 1e-3
     """Scale of the perturbation (not in the paper; Malladi et al.: 1e-3)."""
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[Seed, ...] = (0,)
     """Seeds of the order of items, of the perturbations and of the adapters; sst2-k16
     has one split for each of the seeds 0 to 4."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Device of the runs."""
     threads: int = 2
     """Threads of each run; only one runs at a time, as their times are results."""
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot be run, before anything runs."""
+        super().__post_init__()
         # records and verdicts know a task by one name
         object.__setattr__(self, "datasets", tuple(map(task_name, self.datasets)))
         require_distinct("datasets", self.datasets)
-        require_seeds(self.seeds)
         for name in self.datasets:
             for seed in self.seeds:
                 task_of_seed(name, seed)  # refuses unknown tasks and seeds without a split
-        require_names("arms", self.arms, ARMS)
-        require_distinct("bp_models", self.bp_models)
-        require_distinct("mezo_models", self.mezo_models)
-        require_not_negative("memory budget in bytes", self.budget_bytes)
-        require_choice("dtype", self.dtype, BYTES)
-        require_choice("bp_dtype", self.bp_dtype, BYTES)
-        require_choice("device", self.device, ("cpu", "cuda"))
-        require_choice("noise", self.noise, get_args(NoiseName))
         needed = device_for(self.noise)
         if needed not in (None, self.device):
             msg = (
@@ -175,23 +158,12 @@ class Config:
                 f"{needed!r} only; use noise = 'torch', which is drawn on both"
             )
             raise UsageError(msg)
-        for name in ("context", "batch", "evaluations", "monitored_items", "tuning_items"):
-            require_positive_int(name, getattr(self, name))
-        require_positive_int("threads", self.threads)
-        require_whole("final_items", self.final_items)
-        require_whole("bp_steps", self.bp_steps)
-        for count in self.zo_forwards:
-            require_whole("zo_forwards", count)
         if len(self.zo_forwards) not in (1, len(self.mezo_models)):
             msg = (
                 f"zo_forwards: {len(self.zo_forwards)} numbers for {len(self.mezo_models)} "
                 "mezo_models; give one for each, or one for all"
             )
             raise UsageError(msg)
-        for name in ("seconds", "grid_share", "eps"):
-            require_positive(name, getattr(self, name))
-        for name in ("bp_lrs", "lora_lrs", "mezo_lrs", "mezo_lora_lrs", "elasticzo_lrs"):
-            require_each(name, getattr(self, name), require_positive, f"learning rate of {name}")
 
     def models(self, arm: Arm) -> tuple[str, ...]:
         """Return the models that ``arm`` may train."""

@@ -18,13 +18,8 @@ from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
-from repro.core.names import BYTES, Dtype
-from repro.core.validation import (
-    require_choice,
-    require_distinct,
-    require_names,
-    require_positive_int,
-)
+from repro.core.names import Dtype
+from repro.core.validation import Checked, Sizes
 from repro.finetuning.arms import NoiseName
 from repro.measurement.device import Device
 
@@ -68,7 +63,7 @@ NOISES: dict[str, NoiseName] = {
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The steps to time, and their models and batches."""
 
     models: tuple[ModelName, ...] = ("135M", "1B", "7B")
@@ -76,7 +71,7 @@ class Config:
     arms: tuple[Arm, ...] = ARMS
     """Methods. The engine draws noise on a CPU only, the fused kernels on a GPU only; elsewhere
     they are left out."""
-    batches: tuple[int, ...] = (16, 8, 1)
+    batches: Sizes = (16, 8, 1)
     """B, prompts per step, for each timed batch."""
     contexts: tuple[int, ...] = (32, 128, 2048)
     """N, tokens per prompt, for each timed batch, in the same order."""
@@ -92,24 +87,16 @@ class Config:
     """Threads on the host."""
 
     def __post_init__(self) -> None:
-        require_names("models", self.models, get_args(ModelName))
-        require_names("arms", self.arms, ARMS)
+        super().__post_init__()
         if "two_forwards" not in self.arms:
             msg = f"arms = {', '.join(self.arms)}: add two_forwards, the unit of every time"
             raise UsageError(msg)
-        require_choice("dtype", self.dtype, BYTES)
-        require_choice("device", self.device, get_args(Device))
-        require_distinct("contexts", self.contexts)
         if len(self.batches) != len(self.contexts):
             msg = (
                 f"{len(self.batches)} batches and {len(self.contexts)} contexts: they form pairs, "
                 "so give equally many of both"
             )
             raise UsageError(msg)
-        for name in ("turns", "steps", "threads"):
-            require_positive_int(name, getattr(self, name))
-        for number in (*self.batches, *self.contexts):
-            require_positive_int("batch size or context", number)
 
 
 PAPER = Config()

@@ -2,23 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import get_args
+from typing import Literal, get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.core.names import IMAGE_SETS, METHODS, EngineChoice, MethodName
-from repro.core.validation import require_choice, require_names, require_positive_int, require_seeds
+from repro.core.names import IMAGE_SETS, METHODS, EngineChoice, ImageSet, MethodName
+from repro.core.validation import Checked, Seed
 from repro.measurement.device import Device
 
-ANGLES = (30, 45)
-OTHER_CLOUDS = ("modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11")
+Angle = Literal[30, 45]
+OtherCloud = Literal["modelnet40_points", "modelnet40_hdf5", "shapes40", "shrec11"]
+OTHER_CLOUDS: tuple[OtherCloud, ...] = get_args(OtherCloud)
 """Other forms of ModelNet40, and stand-ins for it."""
 
 
 @dataclass(frozen=True)
-class TrainingRuns:
+class TrainingRuns(Checked):
     """Seeds, device and engine of training runs."""
 
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: tuple[Seed, ...] = (0, 1, 2, 3, 4)
     """Seeds; each is an independent training run."""
     device: Device = "cpu"
     """Device to train on: cpu, or cuda."""
@@ -26,32 +27,17 @@ class TrainingRuns:
     """torch for PyTorch, native for the C++ engine, auto for the C++ engine if it supports the
     run."""
 
-    def __post_init__(self) -> None:
-        require_choice("device", self.device, get_args(Device))
-        require_choice("engine", self.engine, get_args(EngineChoice))
-        require_seeds(self.seeds)
-        # those of subclasses, too, whose names end in what they count
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith(("epochs", "items")) and value is not None:
-                for number in value if isinstance(value, tuple) else (value,):
-                    require_positive_int(field.name, number)
-
 
 @dataclass(frozen=True)
 class ImageRuns(TrainingRuns):
     """Data sets, seeds and length of LeNet-5's training runs."""
 
-    datasets: tuple[str, ...] = IMAGE_SETS
+    datasets: tuple[ImageSet, ...] = IMAGE_SETS
     """Data sets of images."""
     epochs: int = 100
     """Epochs (the paper's 100)."""
     image_items: int | None = None
     """Number of training images; by default all."""
-
-    def __post_init__(self) -> None:
-        require_names("datasets", self.datasets, IMAGE_SETS)
-        super().__post_init__()
 
 
 @dataclass(frozen=True)
@@ -61,10 +47,6 @@ class CurveRuns(ImageRuns):
     methods: tuple[MethodName, ...] = METHODS
     """Methods, one curve each. Full BP estimates no gradient, so its curve is the same in int8 and
     int8_star."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_names("methods", self.methods, METHODS)
 
 
 def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns]) -> Artifact:
@@ -115,16 +97,11 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
 class RotatedRuns(TrainingRuns):
     """Rotated images, seeds and length of LeNet-5's fine-tuning runs."""
 
-    datasets: tuple[str, ...] = IMAGE_SETS
+    datasets: tuple[ImageSet, ...] = IMAGE_SETS
     """Data sets: upright for pre-training, rotated for fine-tuning."""
-    angles: tuple[int, ...] = ANGLES
+    angles: tuple[Angle, ...] = get_args(Angle)
     """Angles of rotation in degrees."""
     epochs: int = 50
     """Epochs of fine-tuning (the paper's 50)."""
     integer_pretraining_epochs: int = 100
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
-
-    def __post_init__(self) -> None:
-        require_names("datasets", self.datasets, IMAGE_SETS)
-        require_names("angles", [str(a) for a in self.angles], [str(a) for a in ANGLES])
-        super().__post_init__()

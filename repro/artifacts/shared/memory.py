@@ -6,11 +6,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.core.names import METHODS, MethodName
-from repro.core.validation import require_each, require_names, require_positive_int
+from repro.core.names import METHODS, Format, MethodName
+from repro.core.validation import Checked
 
 if TYPE_CHECKING:
-    from repro.memory.elasticzo import Format
     from repro.training.task import Network
 
 CAPTION = (
@@ -20,7 +19,7 @@ CAPTION = (
 
 
 @dataclass(frozen=True)
-class MemorySteps:
+class MemorySteps(Checked):
     """Training steps of one network."""
 
     batches: tuple[int, ...] = (32, 256)
@@ -32,11 +31,6 @@ class MemorySteps:
     engine: bool = True
     """Also measure the steps on the compiled engine, which needs a C++ compiler."""
 
-    def __post_init__(self) -> None:
-        require_each("batches", self.batches, require_positive_int, "batch size B")
-        require_names("methods", self.methods, METHODS)
-        require_positive_int("threads", self.threads)
-
 
 def memory_figure(
     slug: str,
@@ -46,7 +40,7 @@ def memory_figure(
     paper: MemorySteps,
     smoke: MemorySteps,
     network: "Network" = "lenet5",
-    precisions: "Sequence[Format]" = ("fp32",),
+    precisions: Sequence[Format] = ("fp32",),
 ) -> Artifact:
     """Return the artifact on the memory of one network's training steps.
 

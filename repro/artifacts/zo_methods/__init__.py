@@ -38,20 +38,13 @@ the methods:
 """
 
 from dataclasses import dataclass, replace
-from typing import get_args
+from functools import partial
+from typing import Annotated
 
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.zo_methods.arms import ARMS, Kind
 from repro.core.errors import UsageError
-from repro.core.validation import (
-    require_choice,
-    require_distinct,
-    require_names,
-    require_positive,
-    require_positive_int,
-    require_seeds,
-    require_whole,
-)
+from repro.core.validation import Checked, Count, Seed, require_choice, require_distinct
 from repro.data.text.tasks import task_name, task_of_seed
 from repro.measurement.device import Device
 from repro.training.task import VISION_TASKS
@@ -63,15 +56,15 @@ def kind_of(task: str) -> Kind:
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """The tasks and methods to compare, and the length of training."""
 
     tasks: tuple[str, ...] = ("mnist", "sst2")
     """Sets of images, mnist or fashion_mnist, for LeNet-5; and tasks with prompts, such as sst2 or
     yesno-facts (generated questions), for the language model."""
-    arms: tuple[str, ...] = tuple(ARMS)
+    arms: tuple[Annotated[str, partial(require_choice, allowed=ARMS)], ...] = tuple(ARMS)
     """Methods. LoRA is run on language models only, MeZO with a clip on images only."""
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: tuple[Seed, ...] = (0, 1, 2, 3, 4)
     """Seeds of the initial weights, the order of the items and the perturbations."""
     model: str = "smollm2-135m"
     """Language model: a name of `repro data list` or of the hub, a directory or a GGUF file."""
@@ -95,7 +88,7 @@ class Config:
     """Number of training images; by default all."""
     tuning_items: int = 1000
     """Training items held out for choosing the learning rates."""
-    evaluated_items: int = 0
+    evaluated_items: Count = 0
     """Test items of every evaluation; 0 for all."""
     evaluations: int = 10
     """Number of evaluations during a run, at equal intervals."""
@@ -107,25 +100,10 @@ class Config:
     """Runs at a time; on a CPU only one, as their times are results."""
 
     def __post_init__(self) -> None:
-        require_names("arms", self.arms, ARMS)
-        require_seeds(self.seeds)
+        super().__post_init__()
         # records know a task by one name
         object.__setattr__(self, "tasks", tuple(map(self._task, self.tasks)))
         require_distinct("tasks", self.tasks)
-        for name in (
-            "image_forwards",
-            "text_forwards",
-            "image_batch",
-            "text_batch",
-            "context",
-            "rates",
-            "tuning_items",
-            "evaluations",
-            "threads",
-            "workers",
-        ):
-            require_positive_int(name, getattr(self, name))
-        require_choice("device", self.device, get_args(Device))
         if self.device == "cpu" and self.workers > 1:
             msg = (
                 f"workers = {self.workers} with device = 'cpu': runs beside each other would "
@@ -138,11 +116,6 @@ class Config:
                 "the CPU, where its times are compared; give device = 'cpu', or language tasks only"
             )
             raise UsageError(msg)
-        if self.image_items is not None:
-            require_positive_int("image_items", self.image_items)
-        require_whole("evaluated_items", self.evaluated_items)
-        for name in ("image_eps", "text_eps"):
-            require_positive(name, getattr(self, name))
 
     def _task(self, name: str) -> str:
         """Return the name of a task that some arm can train with every seed."""
