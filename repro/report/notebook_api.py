@@ -2,8 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -23,6 +22,7 @@ from repro.report.runs import RECORDS, require_runs
 _DPI = 120
 
 pd.set_option("display.max_colwidth", None)  # show commits and reasons whole
+pd.set_option("display.max_rows", None)
 
 
 def record_files(slug: str) -> list[Path]:
@@ -91,13 +91,6 @@ def verdicts(slug: str) -> Markdown:
 def about(artifact: Artifact) -> Markdown:
     """Return the artifact's description, with its numbered deviations from the paper."""
     return Markdown(artifact.about)  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def all_rows() -> Iterator[None]:
-    """Show every row of the tables displayed inside the block."""
-    with pd.option_context("display.max_rows", None):
-        yield
 
 
 def figure(artifact: Artifact, name: str, records: Sequence[Record]) -> Image:

@@ -1,8 +1,11 @@
 """Generate and execute the results notebooks, all with the same structure.
 
-A notebook reads records and never trains. It opens with the verdicts and the main figure, followed
-by the template's text and its conclusion. Everything after the conclusion is folded: the template's
-raw tables, all statements, the provenance of the records, and the deviations from the paper.
+A notebook reads records and never trains. It opens with the template's title, the verdicts and the
+main figure, followed by the template's text and its conclusion. Everything after the conclusion is
+folded: the template's raw tables, all statements, the provenance of the records, and the deviations
+from the paper.
+
+The title is the template's text up to two blank lines or the next heading.
 
 A notebook keeps the hashes of its cells, records and verdicts, so ``is_stale`` need not execute it.
 """
@@ -38,6 +41,14 @@ CONCLUSION = "## Conclusion"
 FEW_CLAIMS = 6
 """Limit of claims; with more, a notebook opens with their counts and folds their table."""
 _ARTIFACTS = Path(index.__file__).parent
+_SETUP = """\
+from IPython.display import Markdown
+
+from repro.artifacts import {slug} as artifact{tables}
+from repro.report import notebook_api
+
+records = notebook_api.newest_records("{slug}")"""
+_TABLES = "\nfrom repro.artifacts.{slug} import tables"
 _TEMPLATE_FORMAT = {"extension": ".md", "split_at_heading": True}
 _TIMEOUT_S = 600
 
@@ -97,7 +108,11 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
 
 
 def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
-    """Return the artifact's notebook before execution: template and shared cells in order."""
+    """Return the artifact's notebook before execution: template and shared cells in order.
+
+    Its first code cell defines ``artifact``, ``records``, ``notebook_api``, ``Markdown``, and the
+    module ``tables`` if the artifact's package has one.
+    """
     artifact = index.load(slug)
     statements = sum(not CLAIMS[name].same_as for name in artifact.claims)
     figure = next(iter(artifact.captions))
@@ -112,8 +127,10 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
         show = "claims" if statements <= FEW_CLAIMS else "verdicts"
         opening.insert(0, _code(f'notebook_api.{show}("{slug}")'))
     content: Any = jupytext.read(template(slug), fmt=_TEMPLATE_FORMAT)
-    title, imports, *story = content.cells
-    content.cells = [title, imports, *opening, *story]
+    title, *story = content.cells
+    tables = _TABLES.format(slug=slug) if (_ARTIFACTS / slug / "tables.py").is_file() else ""
+    setup = _code(_SETUP.format(slug=slug, tables=tables))
+    content.cells = [title, setup, *opening, *story]
     for name, code in sections:
         heading = nbformat.v4.new_markdown_cell(f"## {name}")  # type: ignore[no-untyped-call]
         content.cells += [heading, _code(code)]
