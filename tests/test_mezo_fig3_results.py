@@ -10,7 +10,7 @@ import pytest
 from repro.artifacts.mezo_fig3 import figures, tables
 from repro.artifacts.mezo_fig3.figures import PRINTED, fig3, recovered_ratio
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
-from repro.artifacts.shared.savings import Saving, by_shape, device_of, ratios
+from repro.artifacts.shared.savings import WHERE, at, pairs
 from repro.measurement.records import Record, of_kind, read_runs, single
 from repro.memory.shape import DecoderShape
 from repro.memory.step import Method, StepSpec
@@ -26,12 +26,10 @@ def records() -> list[Record]:
 
 
 def test_measured_mezo_step_takes_what_a_forward_pass_takes(records: list[Record]) -> None:
-    shapes = by_shape(of_kind(records, "measured"))
-    assert len(shapes) >= 20
-    for where, by_method in shapes:
-        forward, mezo = (by_method[m].metrics["step_bytes"] for m in ("forward", "mezo"))
-        objects = 8192  # of the interpreter: the step's own, in 220 KB of the smallest pass
-        assert mezo <= 1.02 * forward + objects, where
+    points = pairs(of_kind(records, "measured"), ["mezo"], "forward")
+    assert len(points) >= 20
+    objects = 8192  # of the interpreter: the step's own, in 220 KB of the smallest pass
+    assert (points["step_bytes"] <= 1.02 * points["step_bytes_over"] + objects).all()
 
 
 def test_simulated_weights_are_those_of_the_parameter_table(records: list[Record]) -> None:
@@ -67,14 +65,14 @@ def test_the_table_of_parts_takes_what_a_step_is_simulated_to_hold(records: list
 
 
 def test_ratios_pair_the_records_of_one_shape(records: list[Record]) -> None:
-    points = ratios(of_kind(records, "simulated"))
-    base = [p for p in points if (p.context, p.layers, p.hidden) == (2048, 32, 4096)]
-    eager = {p.method: p for p in base if p.attention == "eager"}
+    points = pairs(of_kind(records, "simulated"))
+    base = at(points, {"context": 2048, "layers": 32, "hidden": 4096, "attention": "eager"})
+    eager = base.set_index("method")
     # the peaks that an independent trial of the same step found, in GB
-    assert round(eager["bp"].bp["peak_bytes"] / 1e9, 1) == 52.6
-    assert round(eager["bp_checkpoint"].bp["peak_bytes"] / 1e9, 1) == 28.4
-    assert round(eager["bp"].mezo["peak_bytes"] / 1e9, 1) == 14.9
-    assert eager["bp"].ratio == pytest.approx(52.59 / 14.93, rel=1e-3)
+    assert round(eager.peak_bytes["bp"] / 1e9, 1) == 52.6
+    assert round(eager.peak_bytes["bp_checkpoint"] / 1e9, 1) == 28.4
+    assert round(eager.peak_bytes_over["bp"] / 1e9, 1) == 14.9
+    assert eager.ratio["bp"] == pytest.approx(52.59 / 14.93, rel=1e-3)
 
 
 def test_six_panels_show_every_line_and_point(records: list[Record]) -> None:
@@ -187,17 +185,22 @@ def test_parameter_table_is_that_of_llama_2_7b(records: list[Record]) -> None:
     assert len(tables.breakdown(records)) == 6
 
 
-def test_the_model_that_mezo_trains_in_the_memory_of_bp_fits_and_one_more_layer_does_not() -> None:
-    def step(layers: int, method: Method) -> dict[str, float]:
+def test_the_model_that_mezo_trains_in_the_memory_of_bp_fits_and_one_more_layer_does_not(
+    records: list[Record],
+) -> None:
+    def step(layers: int, method: Method) -> Record:
         shape = DecoderShape(context=64, layers=layers, hidden=64, heads=4, vocabulary=256)
-        return simulate_decoder_step(StepSpec(shape, method, "eager", "float32"))
+        spec = StepSpec(shape, method, "eager", "float32")
+        metrics = simulate_decoder_step(spec)
+        return msgspec.structs.replace(records[0], point=spec.as_dict(), metrics=metrics)
 
     bp, mezo = step(3, "bp"), step(3, "mezo")
-    point = Saving(64, 3, 64, "eager", "float32", "bp", bp, mezo)
-    of_layer = step(4, "mezo")["parameters_bytes"] - mezo["parameters_bytes"]
-    grown = 3 + math.floor((point.size_ratio - 1) * mezo["parameters_bytes"] / of_layer)
-    fits, too_large = (step(n, "mezo")["peak_bytes"] for n in (grown, grown + 1))
-    assert fits <= bp["peak_bytes"] < too_large
+    (size_ratio,) = pairs([bp, mezo])["size_ratio"]
+    parameters = mezo.metrics["parameters_bytes"]
+    of_layer = step(4, "mezo").metrics["parameters_bytes"] - parameters
+    grown = 3 + math.floor((size_ratio - 1) * parameters / of_layer)
+    fits, too_large = (step(n, "mezo").metrics["peak_bytes"] for n in (grown, grown + 1))
+    assert fits <= bp.metrics["peak_bytes"] < too_large
     assert grown > 6
 
 
@@ -213,5 +216,10 @@ def test_steps_of_different_devices_are_not_paired(records: list[Record]) -> Non
         if record.point["method"] == "mezo"
     ]
     assert larger
-    assert by_shape([*measured, *larger]) == by_shape(measured)
-    assert {device_of(one["mezo"]) for _, one in by_shape(larger)} == {"cuda"}
+    both, of_one = (
+        pairs(found, ["mezo"], "forward").sort_values(WHERE, ignore_index=True)
+        for found in ([*measured, *larger], measured)
+    )
+    assert both.equals(of_one)
+    assert pairs([*larger, *(r for r in measured if r.point["method"] == "forward")]).empty
+    assert set(pairs(larger, ["mezo"], "mezo")["device"]) == {"cuda"}

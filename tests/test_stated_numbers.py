@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from repro.artifacts.shared.savings import ratios
+from repro.artifacts.shared.savings import pairs
 from repro.claims.elasticzo import ROW_LABELS
 from repro.claims.index import CLAIMS
 from repro.claims.trained import SeedGroups
@@ -51,7 +51,7 @@ def test_size_factors_are_those_of_the_simulated_steps() -> None:
     records = read_runs(current_runs(ROOT / "results", "mezo_fig3"))
     factors = {
         (p.context, p.method, p.attention): p.size_ratio
-        for p in ratios(of_kind(records, "simulated"))
+        for p in pairs(of_kind(records, "simulated")).itertuples()
         if (p.layers, p.hidden) == (32, 4096)
     }
     two = [round(factors[4096, "bp", "eager"]), round(factors[8192, "bp", "eager"])]

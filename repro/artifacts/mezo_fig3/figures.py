@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from repro.artifacts.shared.savings import SIZES, Saving, ratios
+from repro.artifacts.shared.savings import SIZES, at, pairs
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.memory.analytic import sizes_of
@@ -66,18 +67,13 @@ def fig3(records: Sequence[Record]) -> Figure:
     """Draw the ratio over N, L and D: the upper row without checkpointing, the lower with it."""
     config = records[0].config
     curves = _lines(records, "paper")
-    points = ratios(of_kind(records, "simulated"))
+    points = pairs(of_kind(records, "simulated"))
     with style():
         figure, grid = plt.subplots(2, 3, figsize=(10.5, 6.2), sharex="col")
         for row, (method, name) in zip(grid, BP_LABELS.items(), strict=True):
             for panel, axis in zip(row, SIZES, strict=True):
-                here = [
-                    point
-                    for point in points
-                    if point.method == method
-                    and all(getattr(point, n) == config[n] for n in SIZES if n != axis)
-                ]
-                _ratio_panel(panel, axis, method, curves.get(axis), here, config)
+                fixed = {"method": method, **{n: config[n] for n in SIZES if n != axis}}
+                _ratio_panel(panel, axis, method, curves.get(axis), at(points, fixed), config)
             row[0].set_title(name, fontweight="bold")
             row[0].set_ylabel("memory of BP / memory of MeZO")
         for panel, label in zip(grid[-1], SIZES.values(), strict=True):
@@ -118,7 +114,7 @@ def _ratio_panel(
     axis: str,
     method: str,
     curve: Mapping[str, Any] | None,
-    points: Iterable[Saving],
+    points: pd.DataFrame,
     config: dict[str, Any],
 ) -> None:
     panel.margins(x=0.06)
@@ -131,7 +127,7 @@ def _ratio_panel(
         panel.plot(values, printed, **_AS_PRINTED)
         if axis != "layers":
             _label_powers_of_two(panel, values)
-    for point in points:
+    for point in points.itertuples():
         panel.plot(getattr(point, axis), point.ratio, **_RATIOS[point.attention])
     for number in PRINTED[method, axis]:  # each with its number where the lines leave room
         panel.plot(number.at, number.value, **_STAR, zorder=4)

@@ -1,12 +1,15 @@
 """Our value for each claim of the MeZO paper's section 2.4, from the records of one run."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import pandas as pd
+
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
-from repro.artifacts.shared.savings import SYMBOLS, Saving, by_kernel, by_shape, device_of, ratios
+from repro.artifacts.shared import savings
+from repro.artifacts.shared.savings import SYMBOLS, device_of
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
@@ -77,7 +80,7 @@ def findings(records: Sequence[Record]) -> list[Finding]:
         )
         return [Finding(claim_id, None, reason) for claim_id in ARTIFACT.claims]
     found = [
-        *_simulated(ratios(of_kind(records, "simulated"))),
+        *_simulated(savings.pairs(of_kind(records, "simulated"))),
         _perturbations(records),
         _inference(records),
     ]
@@ -96,8 +99,14 @@ def findings(records: Sequence[Record]) -> list[Finding]:
             *_seventeen_gigabytes(records),
         ]
     done = {finding.claim_id for finding in found}
+    return found + [_missing(name) for name in ARTIFACT.claims if name not in done]
+
+
+def _missing(name: str) -> Finding:
+    if name.endswith("-simulated"):
+        return Finding(name, None, "not simulated in this run")
     reason = "the equations were not computed in this run: add --parts equations"
-    return found + [Finding(name, None, reason) for name in ARTIFACT.claims if name not in done]
+    return Finding(name, None, reason)
 
 
 def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
@@ -319,81 +328,39 @@ def _perturbations(records: Sequence[Record]) -> Finding:
 
 def _inference(records: Sequence[Record]) -> Finding:
     """Compute A15: the measured peak of a MeZO step over the peak of a forward pass alone."""
-    found = {
-        tuple(where.values()): (
-            by["mezo"].metrics["peak_bytes"],
-            by["forward"].metrics["peak_bytes"],
-        )
-        for where, by in by_shape(of_kind(records, "measured"))
-        if {"mezo", "forward"} <= by.keys()
-    }
-    if not found:
+    found = savings.pairs(of_kind(records, "measured"), ["mezo"], "forward")
+    if found.empty:
         return Finding("A15", None, "not measured in this run")
-    mezo, forward = max(found.values(), key=lambda pair: pair[0] / pair[1])
+    largest = found.loc[found["ratio"].idxmax()]
     return Finding(
         "A15",
-        mezo / forward,
-        f"the largest ratio of {len(found)} measured steps: MeZO {format_bytes(mezo)}, forward "
-        "pass "
-        f"{format_bytes(forward)}",
+        float(largest.ratio),
+        f"the largest ratio of {len(found)} measured steps: MeZO {format_bytes(largest.peak_bytes)}"
+        f", forward pass {format_bytes(largest.peak_bytes_over)}",
     )
 
 
-def _simulated(points: Sequence[Saving]) -> list[Finding]:
-    """Return the ratio by counted tensors wherever the paper quotes one, by attention kernel."""
-    wanted: tuple[tuple[str, str, Callable[[Saving], bool]], ...] = (
-        ("A2-simulated", "bp", lambda p: p.context == 32768),
-        ("A3-simulated", "bp_checkpoint", lambda p: p.context == 32768),
-        ("A4-simulated", "bp", lambda p: p.layers == 1),
-        ("A5-simulated", "bp", lambda p: p.layers == 100),
-        ("A6-simulated", "bp_checkpoint", lambda p: p.layers == 100),
-        ("A7-simulated", "bp", lambda p: p.hidden == 512),
-    )
-    found = []
-    for claim_id, method, select in wanted:
-        here = [p for p in points if p.method == method and select(p)]
-        by_attention = {p.attention: p for p in here}
-        eager = by_attention.get("eager")
-        if eager is None:
-            found.append(Finding(claim_id, None, "not simulated in this run"))
-            continue
-        reason = (
-            f"tensors counted in a step with eager attention: BP {_and_formula(eager.bp)}, "
-            f"MeZO {_and_formula(eager.mezo)}"
-        )
-        if method == "bp_checkpoint":
-            reason += f"; {_CHECKPOINTED}"
-        of_kernels = {name: p.ratio for name, p in by_attention.items()}
-        found.append(by_kernel(claim_id, of_kernels, reason))
-    return [*found, *_simulated_sizes(points)]
-
-
-def _simulated_sizes(points: Sequence[Saving]) -> Iterator[Finding]:
-    """Compute A1 and A2-orders by counted tensors, with the eager attention of the equations."""
-    sizes = {
-        attention: {
-            (p.context, p.layers, p.hidden, p.method): p.size_ratio
-            for p in points
-            if p.attention == attention
-        }
-        for attention in ("eager", "sdpa")
-    }
-    eager = sizes["eager"]
-    if eager:
-        reason = f"smallest of {len(eager)} simulated pairs of steps, if the model grows in depth"
-        smallest = {name: min(of.values()) for name, of in sizes.items() if of}
-        yield by_kernel("A1-simulated", smallest, reason)
-    where = (32768, LLAMA2_7B.layers, LLAMA2_7B.hidden, "bp")
-    if where in eager:
+def _simulated(points: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the ratios by counted tensors wherever the paper quotes one, by attention kernel."""
+    yield from savings.findings(points, "simulated", _reason)
+    of_7b = {"context": 32768, "layers": LLAMA2_7B.layers, "hidden": LLAMA2_7B.hidden}
+    here = savings.at(points, of_7b | {"method": "bp"})
+    if len(here):
         reason = "ratio of parameters at equal memory by simulated steps, if the 7B grows in depth"
-        there = {name: of[where] for name, of in sizes.items() if where in of}
-        yield by_kernel("A2-orders-simulated", there, reason)
+        sizes = here.set_index("attention")["size_ratio"].to_dict()
+        yield savings.by_kernel("A2-orders-simulated", sizes, reason)
 
 
-def _and_formula(metrics: dict[str, Any]) -> str:
-    """Name the counted bytes and the formula's prediction."""
-    found, formula = (format_bytes(metrics[f"{name}_bytes"]) for name in ("peak", "formula"))
-    return f"{found} (formula {formula})"
+def _reason(eager: pd.Series) -> str:
+    bp, mezo = (
+        f"{format_bytes(peak)} (formula {format_bytes(formula)})"
+        for peak, formula in (
+            (eager.peak_bytes, eager.formula_bytes),
+            (eager.peak_bytes_over, eager.formula_bytes_over),
+        )
+    )
+    reason = f"tensors counted in a step with eager attention: BP {bp}, MeZO {mezo}"
+    return f"{reason}; {_CHECKPOINTED}" if eager.method == "bp_checkpoint" else reason
 
 
 def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.shared.savings import SYMBOLS, by_shape
+from repro.artifacts.shared.savings import SYMBOLS, WHERE, pairs
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.readings import PRINTED, RECOVERED, Reading
@@ -79,18 +79,10 @@ def breakdown(records: Sequence[Record]) -> pd.DataFrame:
 
 def extra_over_forward(records: Sequence[Record]) -> pd.DataFrame:
     """Return by how much a MeZO step's measured transients exceed those of a forward pass."""
-    rows = [
-        {
-            **{SYMBOLS.get(name, name): value for name, value in where.items()},
-            "forward (B)": by_method["forward"].metrics["step_bytes"],
-            "MeZO (B)": by_method["mezo"].metrics["step_bytes"],
-        }
-        for where, by_method in by_shape(of_kind(records, "measured"))
-        if {"forward", "mezo"} <= by_method.keys()
-    ]
-    frame = pd.DataFrame(rows)
-    if rows:
-        frame["extra (%)"] = (100 * (frame["MeZO (B)"] / frame["forward (B)"] - 1)).round(2)
+    found = pairs(of_kind(records, "measured"), ["mezo"], "forward")
+    names = {"step_bytes_over": "forward (B)", "step_bytes": "MeZO (B)"}
+    frame = found[[*WHERE, *names]].rename(columns=SYMBOLS | names)
+    frame["extra (%)"] = (100 * (frame["MeZO (B)"] / frame["forward (B)"] - 1)).round(2)
     return frame
 
 

@@ -1,65 +1,52 @@
 """Make the notebook's tables: ratios of BP to MeZO, errors of the simulation, Fig. 4's set-ups."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
+from repro.artifacts.shared.savings import SYMBOLS
 from repro.core.units import GB
 from repro.measurement.records import Record, of_kind
 
-_SHAPE = ("context", "layers", "hidden", "attention")
+_SHAPE = ["context", "layers", "hidden", "attention"]
+_STEP = [*_SHAPE, "method", "dtype"]
 _LABELS = {"bp": "BP / MeZO", "bp_checkpoint": "BP, checkpointed / MeZO"}
+_BASES = ("equation", "simulated", "measured")
 
 
 def ratios(records: Sequence[Record]) -> pd.DataFrame:
     """Return BP's peak over MeZO's for each shape, by equation, simulation and measurement."""
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
-    for record in records:
-        if record.kind in ("measured", "simulated"):
-            shape = tuple(record.point[name] for name in _SHAPE)
-            method, metrics = record.point["method"], record.metrics
-            peaks = found.setdefault(shape, {})
-            peaks[f"{method} equation"] = metrics["equation_bytes"]
-            if "peak_bytes" in metrics:
-                peaks[f"{method} {record.kind}"] = metrics["peak_bytes"]
-    rows = []
-    for shape, peaks in sorted(found.items()):
-        row: dict[str, Any] = dict(zip(("N", "L", "D", "attention"), shape, strict=True))
-        for method, label in _LABELS.items():
-            for basis in ("equation", "simulated", "measured"):
-                bp, mezo = peaks.get(f"{method} {basis}"), peaks.get(f"mezo {basis}")
-                row[f"{label}, {basis}"] = f"{bp / mezo:.2f}" if bp and mezo else "no record"
-        rows.append(row)
-    return pd.DataFrame(rows)
+    steps = _steps(records)
+    equation = steps.assign(kind="equation", peak_bytes=steps["equation_bytes"])
+    peaks = pd.concat([steps, equation]).pivot_table(
+        "peak_bytes", _SHAPE, ["method", "kind"], aggfunc="last"
+    )
+    peaks = peaks.reindex(columns=pd.MultiIndex.from_product([[*_LABELS, "mezo"], _BASES]))
+    table = pd.DataFrame(index=peaks.index)
+    for method, label in _LABELS.items():
+        for basis in _BASES:
+            ratio = peaks[method, basis] / peaks["mezo", basis]
+            table[f"{label}, {basis}"] = ratio.map("{:.2f}".format, na_action="ignore")
+    return table.fillna("no record").reset_index().rename(columns=SYMBOLS)
 
 
 def agreement(records: Sequence[Record]) -> pd.DataFrame:
     """Return how far measured and simulated peaks differ, by attention and method."""
+    steps = _steps(records).dropna(subset="peak_bytes")
+    simulated = steps[steps["kind"] == "simulated"].drop_duplicates(_STEP, keep="last")
+    both = steps[steps["kind"] == "measured"].merge(simulated, on=_STEP)
+    both["ratio"] = both["peak_bytes_x"] / both["peak_bytes_y"]
+    found = both.groupby(["attention", "method"])["ratio"].agg(["count", "min", "max"])
+    for end in ("min", "max"):
+        found[end] = found[end].map("{:.3f}".format)
+    names = {"count": "steps", "min": "measured / simulated, smallest", "max": "largest"}
+    return found.rename(columns=names).reset_index()
 
-    def name(record: Record) -> tuple[Any, ...]:
-        return tuple(record.point[field] for field in (*_SHAPE, "method", "dtype"))
 
-    simulated = {
-        name(record): record.metrics["peak_bytes"] for record in of_kind(records, "simulated")
-    }
-    ratios: dict[tuple[str, str], list[float]] = {}
-    for record in of_kind(records, "measured"):
-        if "peak_bytes" in record.metrics and name(record) in simulated:
-            ratio = record.metrics["peak_bytes"] / simulated[name(record)]
-            ratios.setdefault((record.point["attention"], record.point["method"]), []).append(ratio)
-    return pd.DataFrame(
-        [
-            {
-                "attention": attention,
-                "method": method,
-                "steps": len(found),
-                "measured / simulated, smallest": f"{min(found):.3f}",
-                "largest": f"{max(found):.3f}",
-            }
-            for (attention, method), found in sorted(ratios.items())
-        ]
-    )
+def _steps(records: Sequence[Record]) -> pd.DataFrame:
+    rows = [{"kind": r.kind, **r.point, **r.metrics} for r in records]
+    steps = pd.DataFrame(rows, columns=["kind", *_STEP, "equation_bytes", "peak_bytes"])
+    return steps[steps["kind"].isin(["measured", "simulated"])]
 
 
 def fig4(records: Sequence[Record]) -> pd.DataFrame:

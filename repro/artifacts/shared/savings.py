@@ -1,50 +1,58 @@
-"""Pair the simulated or measured records of BP and MeZO, for figures and findings."""
+"""Pair the simulated or measured steps of BP and MeZO, for figures, tables and findings."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import pandas as pd
+
+from repro.claims.index import CLAIMS
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record
+from repro.memory.shape import LLAMA2_7B
 
 SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 """The sizes of a decoder that vary, one at a time, and their labels in figures."""
 SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
-_WHERE = (*SIZES, "attention", "dtype")
+QUOTED = {
+    "A2": ("bp", "context", 32768),
+    "A3": ("bp_checkpoint", "context", 32768),
+    "A4": ("bp", "layers", 1),
+    "A5": ("bp", "layers", 100),
+    "A6": ("bp_checkpoint", "layers", 100),
+    "A7": ("bp", "hidden", 512),
+}
+"""Kind of BP, axis and value on it of each quoted saving; the other sizes are Llama 2 7B's."""
+WHERE = [*SIZES, "attention", "dtype"]
+_METRICS = ("peak", "parameters", "step", "formula")
 
 
-@dataclass(frozen=True)
-class Saving:
-    """Backpropagation against MeZO at one shape, kernel and number format."""
+def pairs(
+    records: Iterable[Record], of: Sequence[str] = ("bp", "bp_checkpoint"), over: str = "mezo"
+) -> pd.DataFrame:
+    """Pair each step of the methods ``of`` with the step of ``over`` at its shape and kernel.
 
-    context: int
-    layers: int
-    hidden: int
-    attention: str
-    dtype: str
-    method: str
-    """``bp`` or ``bp_checkpoint``."""
-    bp: dict[str, Any]
-    """Metrics of backpropagation."""
-    mezo: dict[str, Any]
-    """Metrics of MeZO."""
+    All steps of one shape come from one device, from the CPU if it was measured. The columns are
+    the shape, the method, the bytes of both (those of ``over`` with ``_over``), the ``ratio`` of
+    the peaks, and ``size_ratio``: the parameters that MeZO can train in BP's memory, over this
+    model's. The model grows in depth. MeZO holds the activations of one layer at a time, so all
+    memory above its step's peak is available for the parameters of more layers.
+    """
+    rows = [{**r.point, **r.metrics, "device": device_of(r)} for r in records]
+    columns = [*WHERE, "method", "device", *(f"{name}_bytes" for name in _METRICS)]
+    steps = pd.DataFrame(rows, columns=columns).dropna(subset="peak_bytes")
+    steps = steps.drop_duplicates([*WHERE, "method", "device"], keep="last")
+    steps = steps[steps["device"] == steps.groupby(WHERE)["device"].transform(_preferred)]
+    both = steps[steps["method"].isin(of)].merge(
+        steps[steps["method"] == over], on=WHERE, suffixes=("", "_over")
+    )
+    both["ratio"] = both["peak_bytes"] / both["peak_bytes_over"]
+    room = both["peak_bytes"] - both["peak_bytes_over"]
+    both["size_ratio"] = 1 + room / both["parameters_bytes_over"]
+    return both
 
-    @property
-    def ratio(self) -> float:
-        """Backpropagation's peak memory over MeZO's."""
-        ratio: float = self.bp["peak_bytes"] / self.mezo["peak_bytes"]
-        return ratio
 
-    @property
-    def size_ratio(self) -> float:
-        """Parameters that MeZO can train in BP's memory, over this model's parameters.
-
-        The model grows in depth. MeZO holds the activations of one layer at a time, so all memory
-        above its step's peak is available for the parameters of more layers.
-        """
-        room = self.bp["peak_bytes"] - self.mezo["peak_bytes"]
-        ratio: float = 1 + room / self.mezo["parameters_bytes"]
-        return ratio
+def at(points: pd.DataFrame, where: Mapping[str, str | int]) -> pd.DataFrame:
+    """Return the rows that have the values ``where``."""
+    return points[(points[list(where)] == pd.Series(where)).all(axis=1)]
 
 
 def by_kernel(claim_id: str, values: Mapping[str, float], reason: str) -> Finding:
@@ -61,33 +69,33 @@ def by_kernel(claim_id: str, values: Mapping[str, float], reason: str) -> Findin
     return Finding(claim_id, values.get("eager"), reason, others=others)
 
 
-def ratios(records: Iterable[Record]) -> list[Saving]:
-    """Pair the records of each shape, with one point for each kind of backpropagation."""
-    return [
-        Saving(**where, method=method, bp=by_method[method].metrics, mezo=by_method["mezo"].metrics)
-        for where, by_method in by_shape(records)
-        for method in ("bp", "bp_checkpoint")
-        if method in by_method and "mezo" in by_method
-    ]
+def findings(
+    points: pd.DataFrame, basis: str, reason: Callable[[pd.Series], str]
+) -> Iterator[Finding]:
+    """Yield our values for the quoted savings and for the smallest ratio of model sizes.
 
-
-def by_shape(records: Iterable[Record]) -> list[tuple[dict[str, Any], dict[str, Record]]]:
-    """Return each shape, kernel and number format with its records by method; all have a peak.
-
-    All records of one shape come from one device, from the CPU if it was measured.
+    Args:
+        points: the result of ``pairs``.
+        basis: ``simulated`` or ``measured``, as in the ids of the claims.
+        reason: says of a pair with eager attention what it is.
     """
-    found: dict[tuple[Any, ...], dict[str, dict[str, Record]]] = {}
-    for record in records:
-        if "peak_bytes" in record.metrics:
-            where = tuple(record.point[name] for name in _WHERE)
-            devices = found.setdefault(where, {})
-            devices.setdefault(device_of(record), {})[record.point["method"]] = record
-    return [
-        (dict(zip(_WHERE, where, strict=True)), devices.get("cpu") or next(iter(devices.values())))
-        for where, devices in found.items()
-    ]
+    if len(points):
+        smallest = points.groupby("attention")["size_ratio"].min().to_dict()
+        eager = sum(points["attention"] == "eager")
+        why = f"smallest of {eager} {basis} pairs of steps, if the model grows in depth"
+        yield by_kernel(f"A1-{basis}", smallest, why)
+    for name, (method, size, value) in QUOTED.items():
+        of_7b = {n: getattr(LLAMA2_7B, n) for n in SIZES}
+        here = at(points, of_7b | {size: value, "method": method}).set_index("attention")
+        if f"{name}-{basis}" in CLAIMS and len(here):
+            why = reason(here.loc["eager"]) if "eager" in here.index else ""
+            yield by_kernel(f"{name}-{basis}", here["ratio"].to_dict(), why)
 
 
 def device_of(record: Record) -> str:
     """Return the device on which a step was measured; simulated steps count as the CPU's."""
     return str(record.point.get("device") or "cpu")
+
+
+def _preferred(devices: pd.Series) -> str:
+    return "cpu" if "cpu" in set(devices) else str(devices.iloc[0])
