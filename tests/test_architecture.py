@@ -110,7 +110,7 @@ for slug, artifact in ARTIFACTS.items():
     if runs := current_runs(Path("results"), slug):
         records = read_runs(runs)
         artifact.findings(records)
-        for draw in artifact.figures().values():
+        for draw in artifact.figures.values():
             plt.close(draw(records))
 print(*(name for name in sys.modules if name in sys.argv))
 """
@@ -130,7 +130,7 @@ def test_artifact_is_whole(slug: str) -> None:
     assert artifact.slug == slug
     assert {"smoke", "quick", "paper"} <= set(artifact.profiles) <= set(PROFILES)
     assert artifact.claims == tuple(claim.id for claim in of_artifact(slug))
-    assert artifact.captions.keys() == artifact.figures().keys() != set()
+    assert artifact.captions.keys() == artifact.figures.keys() != set()
     assert template(slug).is_file()
     assert re.search(r"^1\. ", artifact.about or "", re.MULTILINE), "deviations are numbered"
 
@@ -151,7 +151,7 @@ def test_results_and_notebooks_are_of_the_artifacts() -> None:
 def test_results_are_committed_with_their_figures(slug: str) -> None:
     directory = ROOT / "results" / slug
     assert list(directory.glob("*.jsonl"))
-    for name in index.load(slug).figures():
+    for name in index.load(slug).figures:
         assert (directory / "figures" / f"{name}.svg").is_file()
         assert (directory / "figures" / f"{name}.png").is_file()
     assert {p.name for p in (ROOT / "results").iterdir() if p.is_dir()} == set(index.SLUGS)

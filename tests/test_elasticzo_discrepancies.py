@@ -361,9 +361,9 @@ def test_figures_have_the_table_the_causes_and_the_published_number() -> None:
     plt.close(figure)
 
 
-@pytest.mark.parametrize("name", sorted(ARTIFACT.figures()))
+@pytest.mark.parametrize("name", sorted(ARTIFACT.figures))
 def test_experiment_that_was_not_run_leaves_an_empty_figure(name: str) -> None:
-    figure = ARTIFACT.figures()[name]([])
+    figure = ARTIFACT.figures[name]([])
     assert [text.get_text() for text in figure.axes[0].texts] == ["no records of this experiment"]
     plt.close(figure)
 

@@ -186,7 +186,7 @@ def test_bars_of_int8_show_where_the_published_speed_up_would_end_them() -> None
 
 def test_figures_and_tables_show_every_arm() -> None:
     made = records()
-    for draw in ARTIFACT.figures().values():
+    for draw in ARTIFACT.figures.values():
         figure = draw(made)
         titles = [panel.get_title(loc="left") for panel in figure.axes]
         assert titles == [
@@ -219,7 +219,7 @@ def test_an_axis_of_per_cent_is_labelled_up_to_100() -> None:
 
 @pytest.mark.parametrize("made", [{"engines": ["torch"]}, {"engines": ["native"]}])
 def test_one_engine_alone_can_be_shown(made: dict[str, Any]) -> None:
-    for draw in ARTIFACT.figures().values():
+    for draw in ARTIFACT.figures.values():
         plt.close(draw(records(**made)))
     for table in (tables.seconds, tables.shares, tables.ratios):
         assert len(table(records(**made))) > 0

@@ -96,7 +96,7 @@ def test_counted_and_measured_agree(committed: tuple[str, list[Record]]) -> None
 
 def test_figures_and_tables_are_of_every_step(committed: tuple[str, list[Record]]) -> None:
     slug, records = committed
-    ((name, draw),) = index.load(slug).figures().items()
+    ((name, draw),) = index.load(slug).figures.items()
     figure = draw(records)
     panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
     batches = {step["batch"] for step in MemoryEstimates(records).steps}
@@ -155,7 +155,7 @@ def test_smoke_run_from_end_to_end(slug: str, tmp_path: Path) -> None:
     findings = artifact.findings(records)
     assert [finding.claim_id for finding in findings] == list(artifact.claims)
     assert {finding.ours for finding in findings} == {None}  # other batch sizes than the paper's
-    for draw in artifact.figures().values():
+    for draw in artifact.figures.values():
         plt.close(draw(records))
 
 

@@ -34,7 +34,6 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="cells",
     run=run,
-    config=Settings,
     profiles={"smoke": replace(PAPER, epochs=1), "quick": replace(PAPER, epochs=5), "paper": PAPER},
     selector_fields=("datasets", "seeds"),
 )

@@ -157,7 +157,7 @@ def test_figures_draw_from_records_alone(records: list[Record]) -> None:
     import matplotlib as mpl
 
     mpl.use("agg")
-    for draw in ARTIFACT.figures().values():
+    for draw in ARTIFACT.figures.values():
         for some in (records, [r for r in records if r.kind not in ("simulated", "measured")]):
             figure = draw(some)
             figure.draw_without_rendering()

@@ -861,7 +861,7 @@ def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
     assert [line.model for line in settings(records)[0].lines] == ["small", "small"]
     assert tables.memory(records)["measured"].tolist() == ["1.5 GB", "out of memory"]
     for some in (records, [record(gone)]):
-        for draw in ARTIFACT.figures().values():
+        for draw in ARTIFACT.figures.values():
             figure = draw(some)
             figure.draw_without_rendering()
             plt.close(figure)
@@ -869,7 +869,7 @@ def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
 
 def test_lines_are_means_that_end_at_a_mark_beside_the_running_maximum() -> None:
     extra = [trained("bp", [0.5, 0.6, 0.6, 0.8], seed=2), trained("mezo_5", [0.5] * 4, seed=2)]
-    figure = ARTIFACT.figures()["fig4"]([*ALL, *map(record, extra)])
+    figure = ARTIFACT.figures["fig4"]([*ALL, *map(record, extra)])
     panel = figure.axes[0]
     ends = [line for line in panel.lines if line.get_marker() == "o"]
     assert ends[0].get_xydata()[0].tolist() == pytest.approx([30, (74 + 74 + 80) / 3])
@@ -877,7 +877,7 @@ def test_lines_are_means_that_end_at_a_mark_beside_the_running_maximum() -> None
     assert mean.get_ydata()[0] == 50
     assert np.interp(20, mean.get_xdata(), mean.get_ydata()) == pytest.approx(60, abs=0.2)
     plt.close(figure)
-    figure = ARTIFACT.figures()["fig4"](ALL)
+    figure = ARTIFACT.figures["fig4"](ALL)
     panel = figure.axes[0]
     steps = [line for line in panel.lines if line.get_drawstyle() == "steps-post"]
     heights = list(steps[0].get_ydata())
@@ -980,7 +980,7 @@ def test_baselines_of_the_suite_do_not_speak_for_the_paper() -> None:
         for seed in (0, 1)
     ]
     assert found([*ALL, *others]) == found(ALL)
-    plt.close(ARTIFACT.figures()["fig4"]([*ALL, *others, *controls(small=0.55)]))
+    plt.close(ARTIFACT.figures["fig4"]([*ALL, *others, *controls(small=0.55)]))
 
 
 def test_places_on_a_curve() -> None:

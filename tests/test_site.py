@@ -443,7 +443,7 @@ def test_threads_are_those_that_trained_and_else_those_of_the_process(
 def test_every_figure_has_a_caption_and_notebooks_show_it(slug: str) -> None:
     artifact = index.load(slug)
     captions = artifact.captions
-    assert captions.keys() == artifact.figures().keys()
+    assert captions.keys() == artifact.figures.keys()
     cells = "\n".join(cell.source for cell in assemble(slug).cells)
     shown = re.findall(r'notebook_api\.figure\(artifact\.ARTIFACT, "(\w+)", records\)', cells)
     assert shown

@@ -220,7 +220,6 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="cells",
     run=run,
-    config=Seeds,
     profiles={"smoke": Seeds(), "quick": Seeds((0, 1, 2, 3)), "paper": Seeds((0, 1, 2, 3))},
     selector_fields=("seeds",),
     takes_recorded=True,

@@ -63,9 +63,8 @@ TABLE = Artifact(
     run=make,
     claims=(ZO, BP, ORDER),
     findings=findings,
-    figures=lambda: {"seeds": count},
+    figures={"seeds": count},
     captions={"seeds": "How many records there are"},
-    config=Settings,
     profiles={"smoke": Settings(epochs=1), "quick": Settings(epochs=1), "paper": Settings()},
     selector_fields=("methods", "seeds"),
 )

@@ -334,10 +334,9 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="ElasticZO in INT8: an ablation of our choices",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=lambda: {"accuracy": draw_accuracy, "restores": draw_restores},
+    figures={"accuracy": draw_accuracy, "restores": draw_restores},
     captions={
         "accuracy": (
             "Test accuracy by epoch of the default and its alternatives, one row for each choice "

@@ -319,10 +319,9 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="ElasticZO: how often the integer sign of the gradient is right",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=lambda: {"signs": signs, "batches": batches},
+    figures={"signs": signs, "batches": batches},
     captions={
         "signs": (
             "Share of steps at which two rules give the same sign, by epoch, for each data set "

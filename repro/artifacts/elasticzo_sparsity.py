@@ -134,10 +134,9 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="ElasticZO: Full ZO in INT8 with fixed and with rising sparsity",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
-    figures=lambda: {"sparsity": sparsity},
+    figures={"sparsity": sparsity},
     captions={
         "sparsity": (
             "Test accuracy of Full ZO in INT8 by epoch, with rising and with fixed sparsity"

@@ -131,11 +131,10 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="ElasticZO Table 1: accuracy of LeNet-5 and PointNet by ZO, ElasticZO and BP",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "paper": PAPER},
     run=run,
     findings=lazy("repro.claims.trained:findings_of", "elasticzo_table1"),
-    figures=lambda: {
+    figures={
         "table1": lazy("repro.artifacts.shared.scores:figure"),
         "clouds": lazy("repro.artifacts.shared.losses:clouds"),
     },

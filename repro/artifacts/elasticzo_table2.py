@@ -86,11 +86,10 @@ ARTIFACT = Artifact(
     paper="elasticzo",
     title="ElasticZO Table 2: fine-tuning LeNet-5 on rotated images",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
     run=run,
     findings=lazy("repro.claims.trained:findings_of", "elasticzo_table2"),
-    figures=lambda: {"table2": lazy("repro.artifacts.shared.scores:figure")},
+    figures={"table2": lazy("repro.artifacts.shared.scores:figure")},
     captions={
         "table2": (
             "Accuracy on rotated images before and after fine-tuning by four methods, and the "

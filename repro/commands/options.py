@@ -70,7 +70,7 @@ def parse(
     narrowed = dataclasses.make_dataclass(
         kind.__name__,
         [("profile", choice, profile)],
-        bases=(kind[artifact.config],),  # type: ignore[index]
+        bases=(kind[type(artifact.profiles[profile])],),  # type: ignore[index]
         frozen=True,
     )
     return tyro.cli(

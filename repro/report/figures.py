@@ -37,6 +37,6 @@ def _draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
     records = read_runs(runs)
     return [
         written
-        for name, figure in index.load(slug).figures().items()
+        for name, figure in index.load(slug).figures.items()
         for written in save(figure(records), directory, name)
     ]

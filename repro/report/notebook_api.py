@@ -95,7 +95,7 @@ def about(artifact: Artifact) -> Markdown:
 
 def figure(artifact: Artifact, name: str, records: Sequence[Record]) -> Image:
     """Return a figure of an artifact as an image, with its caption."""
-    return show(artifact.figures()[name](records), artifact.captions[name])
+    return show(artifact.figures[name](records), artifact.captions[name])
 
 
 def show(figure: Figure, description: str) -> Image:

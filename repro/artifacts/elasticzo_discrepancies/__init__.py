@@ -26,7 +26,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.artifacts.shared.images import OTHER_CLOUDS, OtherCloud, RotatedRuns
 from repro.core.validation import Points, Seed
 
@@ -103,39 +103,37 @@ SMOKE = Config(
     long_cloud_epochs=2,
     long_cloud_points=64,
 )
-CAPTIONS = {
-    "test_images": "Accuracy on our rotated test images and others, minus the published accuracy",
-    "integer_tuning": (
-        "Accuracy after fine-tuning in INT8 on Fashion-MNIST, with one setting changed at a time"
-    ),
-    "batch": "Accuracy after fine-tuning in INT8 by batch size, and the published accuracy",
-    "pre_training": (
-        "Accuracy before fine-tuning at 30 and at 45 degrees, by learning rate and batch size of "
-        "pre-training"
-    ),
-    "float_tuning": (
-        "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST, with one setting "
-        "changed at a time"
-    ),
-    "integer_training": (
-        "Accuracy of ZO-Feat-Cls2 on MNIST in INT8*, with one setting changed at a time"
-    ),
-    "point_clouds": (
-        "Accuracy of PointNet after 12 epochs on 256 points of each cloud, with one setting "
-        "changed at a time and one seed"
-    ),
-}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_discrepancies",
     paper="elasticzo",
     title="ElasticZO: causes of the discrepancies in Tables 1 and 2",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=lazy("repro.artifacts.elasticzo_discrepancies.run:run"),
-    captions=CAPTIONS,
+    captions={
+        "test_images": (
+            "Accuracy on our rotated test images and others, minus the published accuracy"
+        ),
+        "integer_tuning": (
+            "Accuracy after fine-tuning in INT8 on Fashion-MNIST, with one setting changed at a "
+            "time"
+        ),
+        "batch": "Accuracy after fine-tuning in INT8 by batch size, and the published accuracy",
+        "pre_training": (
+            "Accuracy before fine-tuning at 30 and at 45 degrees, by learning rate and batch size "
+            "of pre-training"
+        ),
+        "float_tuning": (
+            "Accuracy of ZO-Feat-Cls2 after fine-tuning in FP32 on Fashion-MNIST, with one setting "
+            "changed at a time"
+        ),
+        "integer_training": (
+            "Accuracy of ZO-Feat-Cls2 on MNIST in INT8*, with one setting changed at a time"
+        ),
+        "point_clouds": (
+            "Accuracy of PointNet after 12 epochs on 256 points of each cloud, with one setting "
+            "changed at a time and one seed"
+        ),
+    },
     selector_fields=("experiments", "datasets", "angles", "seeds", "long_seeds", "cloud_datasets"),
     aliases=dict.fromkeys(OTHER_CLOUDS, "modelnet40"),
     takes_recorded=True,

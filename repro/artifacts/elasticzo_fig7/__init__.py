@@ -26,7 +26,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 from typing import get_args
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.claims.execution_time import BATCHES
 from repro.core.names import ZEROTH_ORDER, Engine, Format, ZerothOrder
 from repro.core.validation import Checked
@@ -55,24 +55,20 @@ class Config(Checked):
 PAPER = Config()
 QUICK = Config(epochs=5, image_items=20_000)
 SMOKE = Config(batches=(32,), epochs=1, image_items=512)
-CAPTIONS = {
-    "fig7": (
-        "Seconds of an epoch by phase for Full ZO, ZO-Feat-Cls2 and ZO-Feat-Cls1 in FP32 and "
-        "INT8, in PyTorch and on the on-device engine"
-    ),
-    "shares": "Share of each phase in an epoch, in per cent, with the published share of Forward",
-}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_fig7",
     paper="elasticzo",
     title="ElasticZO Fig. 7: time of an epoch of LeNet-5 by phase, in float32 and in integers",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=lazy("repro.artifacts.elasticzo_fig7.run:run"),
-    findings=lazy("repro.artifacts.elasticzo_fig7.findings:findings"),
-    captions=CAPTIONS,
+    captions={
+        "fig7": (
+            "Seconds of an epoch by phase for Full ZO, ZO-Feat-Cls2 and ZO-Feat-Cls1 in FP32 and "
+            "INT8, in PyTorch and on the on-device engine"
+        ),
+        "shares": (
+            "Share of each phase in an epoch, in per cent, with the published share of Forward"
+        ),
+    },
     timed=True,
 )

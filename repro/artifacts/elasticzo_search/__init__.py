@@ -38,7 +38,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.artifacts.shared.images import TrainingRuns
 from repro.core.errors import UsageError
 from repro.core.names import METHODS, Format, MethodName
@@ -129,24 +129,19 @@ PAPER = Config(
     cloud_items=9843,
     cloud_points=256,
 )
-CAPTIONS = {
-    "grid": (
-        "Held-out accuracy by learning rate, perturbation range or batch size, one panel for each "
-        "data set and precision"
-    ),
-    "epsilon": "Held-out accuracy by perturbation scale epsilon, one panel for each data set",
-}
-
-
 ARTIFACT = Artifact(
     slug="elasticzo_search",
     paper="elasticzo",
     title="ElasticZO: hyperparameters, searched on held-out items",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=lazy("repro.artifacts.elasticzo_search.run:run"),
-    captions=CAPTIONS,
+    captions={
+        "grid": (
+            "Held-out accuracy by learning rate, perturbation range or batch size, one panel for "
+            "each data set and precision"
+        ),
+        "epsilon": "Held-out accuracy by perturbation scale epsilon, one panel for each data set",
+    },
     selector_fields=("problems", "precisions", "methods", "seeds"),
     reads_custom=True,
     aliases=dict.fromkeys(_CLOUDS, "shapes40"),

@@ -16,7 +16,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, Attention, Dtype
 from repro.core.validation import Checked, Sizes, require_not_negative
@@ -154,30 +154,28 @@ PAPER = Config(
     measure_layers=(1, 2, 4, 8, 16, 24),
     measure_hiddens=(64, 128, 256, 512, 768),
 )
-CAPTIONS = {
-    "fig3": (
-        "Memory of BP divided by memory of MeZO over N, L and D, without checkpointing (top) "
-        "and with it (bottom): the printed numbers, the equations as printed and as recovered, and "
-        "simulated steps"
-    ),
-    "fig3_memory": (
-        "Memory of BP and MeZO over N, L and D, without checkpointing (top) and with it (bottom), "
-        "with simulated steps"
-    ),
-    "fig3_measured": "Memory of BP and MeZO over N, L and D for small models, with measured steps",
-    "predicted": "Formula divided by observed peak, for every simulated and every measured step",
-}
-
-
 ARTIFACT = Artifact(
     slug="mezo_fig3",
     paper="mezo",
     title="MeZO Fig. 3: memory of backpropagation and MeZO over context, layers and hidden size",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=lazy("repro.artifacts.mezo_fig3.run:run"),
-    findings=lazy("repro.artifacts.mezo_fig3.findings:findings"),
-    captions=CAPTIONS,
+    captions={
+        "fig3": (
+            "Memory of BP divided by memory of MeZO over N, L and D, without checkpointing (top) "
+            "and with it (bottom): the printed numbers, the equations as printed and as recovered, "
+            "and simulated steps"
+        ),
+        "fig3_memory": (
+            "Memory of BP and MeZO over N, L and D, without checkpointing (top) and with it "
+            "(bottom), with simulated steps"
+        ),
+        "fig3_measured": (
+            "Memory of BP and MeZO over N, L and D for small models, with measured steps"
+        ),
+        "predicted": (
+            "Formula divided by observed peak, for every simulated and every measured step"
+        ),
+    },
     selector_fields=("parts",),
 )

@@ -56,7 +56,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.core.validation import ANY_NUMBER, Checked, Count, Seed, require_distinct
@@ -305,20 +305,11 @@ PAPER = replace(
     mezo_lrs=(5e-7, 5e-8, 5e-9),
     grid_share=0.25,
 )
-CAPTIONS = {
-    "fig4": (
-        "Validation accuracy over training time and forward passes, and the measured memory of "
-        "each method; the published accuracies belong to far larger models"
-    ),
-}
-
-
 ARTIFACT = Artifact(
     slug="mezo_fig4",
     paper="mezo",
     title="MeZO Fig. 4: accuracy of BP and MeZO over training time at equal memory",
     about=__doc__,
-    config=Config,
     profiles={
         "smoke": SMOKE,
         "quick": QUICK,
@@ -330,9 +321,12 @@ ARTIFACT = Artifact(
         "gpu": GPU,
         "paper": PAPER,
     },
-    run=lazy("repro.artifacts.mezo_fig4.run:run"),
-    findings=lazy("repro.artifacts.mezo_fig4.findings:findings"),
-    captions=CAPTIONS,
+    captions={
+        "fig4": (
+            "Validation accuracy over training time and forward passes, and the measured memory of "
+            "each method; the published accuracies belong to far larger models"
+        ),
+    },
     selector_fields=("arms", "datasets", "seeds"),
     takes_recorded=True,
     saves_models=True,

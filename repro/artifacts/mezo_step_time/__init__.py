@@ -16,7 +16,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.core.validation import Checked, Sizes
@@ -107,23 +107,18 @@ QUICK = replace(
 SMOKE = replace(QUICK, models=("tiny",), batches=(2,), contexts=(16,), turns=2, threads=1)
 
 
-CAPTIONS = {
-    "steps": (
-        "Time of a training step of each method as a multiple of two forward passes: median and "
-        "range over the turns"
-    ),
-}
-
-
 ARTIFACT = Artifact(
     slug="mezo_step_time",
     paper="mezo",
     title="MeZO: time of a training step against two forward passes and the published loop",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
-    run=lazy("repro.artifacts.mezo_step_time.run:run"),
-    captions=CAPTIONS,
+    captions={
+        "steps": (
+            "Time of a training step of each method as a multiple of two forward passes: median "
+            "and range over the turns"
+        ),
+    },
     selector_fields=("models",),
     timed=True,
     reads_custom=True,

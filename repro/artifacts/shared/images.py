@@ -76,7 +76,6 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
         paper="elasticzo",
         title=title,
         about=about,
-        config=config,
         profiles={
             "smoke": config(datasets=("mnist",), seeds=(0,), epochs=1, image_items=512),
             "quick": config(seeds=(0,), epochs=6),
@@ -84,7 +83,7 @@ def loss_figure(slug: str, title: str, about: str | None, config: type[CurveRuns
         },
         run=run,
         findings=lazy("repro.artifacts.shared.loss_findings:findings", slug),
-        figures=lambda: {figure_name: lazy("repro.artifacts.shared.losses:figure")},
+        figures={figure_name: lazy("repro.artifacts.shared.losses:figure")},
         captions={
             figure_name: "Train and test loss by epoch for four methods on MNIST and Fashion-MNIST",
         },

@@ -66,12 +66,9 @@ def memory_figure(
         paper="elasticzo",
         title=title,
         about=about,
-        config=type(paper),
         profiles={"smoke": smoke, "quick": paper, "paper": paper},
         run=run,
-        figures=lambda: {
-            figure_name: lazy("repro.artifacts.shared.memory_figure:figure", precisions[0])
-        },
+        figures={figure_name: lazy("repro.artifacts.shared.memory_figure:figure", precisions[0])},
         captions={figure_name: CAPTION},
         findings=lazy("repro.artifacts.shared.memory_findings:findings", slug),
     )

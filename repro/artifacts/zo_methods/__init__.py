@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from repro.artifacts.base import Artifact, lazy
+from repro.artifacts.base import Artifact
 from repro.artifacts.zo_methods.arms import ARMS, Kind
 from repro.core.errors import UsageError
 from repro.core.validation import Checked, Count, Seed, require_choice, require_distinct
@@ -157,23 +157,18 @@ SMOKE = Config(
 )
 GPU = replace(HOURS, tasks=("sst2",), seeds=(0, 1, 2), evaluations=5, device="cuda", workers=15)
 PAPER = replace(HOURS, image_forwards=375_000, text_forwards=20_000)
-CAPTIONS = {
-    "zo_methods": (
-        "Accuracy of each method over forward passes and over CPU time (loss over forward passes "
-        "where runs shared a GPU), and the measured peak memory of its step"
-    ),
-}
-
-
 ARTIFACT = Artifact(
     slug="zo_methods",
     paper="mezo",
     title="Zeroth-order methods at equal forward passes: accuracy, time and memory",
     about=__doc__,
-    config=Config,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "gpu": GPU, "paper": PAPER},
-    run=lazy("repro.artifacts.zo_methods.run:run"),
-    captions=CAPTIONS,
+    captions={
+        "zo_methods": (
+            "Accuracy of each method over forward passes and over CPU time (loss over forward "
+            "passes where runs shared a GPU), and the measured peak memory of its step"
+        ),
+    },
     selector_fields=("tasks", "arms", "seeds"),
     timed=True,
 )
