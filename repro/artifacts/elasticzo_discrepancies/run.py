@@ -14,14 +14,16 @@ Kinds of results:
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache as cache_calls
+from functools import partial
 from itertools import groupby, product
-from typing import Literal
+from typing import Any, Literal
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_discrepancies import Config, causes
 from repro.artifacts.elasticzo_discrepancies.causes import FIRST, TABLE_2, VIEWS
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
 from repro.artifacts.shared.images import ImageRuns, TrainingRuns
+from repro.artifacts.shared.recorded import recorded_or_made
 from repro.artifacts.shared.training_runs import (
     by_engine,
     image_runs,
@@ -76,7 +78,8 @@ class RotatedImages:
         return rotate(images, degrees), labels
 
 
-Asked = list[tuple[NetworkRun, RotatedImages]]
+Pair = tuple[NetworkRun, RotatedImages]
+Asked = list[Pair]
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -86,7 +89,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
     unknown = None
     for part in (
-        evaluations(list(dict.fromkeys(as_trained)), context),
+        evaluations(as_trained, context),
         _trained(_TRAINED, causes.SETTINGS, config, context),
         # their points tell them from the shorter runs with the same settings
         _trained(_LONG, (*causes.SETTINGS, "points"), config, context),
@@ -113,30 +116,27 @@ def _trained(
         yield replace(result, metrics={**result.metrics, "changed": dict(changes)})
 
 
-def evaluations(
-    asked: Sequence[tuple[NetworkRun, RotatedImages]], context: Context
-) -> Iterator[Result]:
+def evaluations(asked: Asked, context: Context) -> Iterator[Result]:
     """Yield the accuracy of each trained network on the images asked for.
 
     Networks that are not trained yet are trained first.
     """
-    missing = []
-    for run, images in asked:
-        found = context.prior_results.metrics(
-            "evaluation", _point_of(run, images), run.seed, settings_of(run)
+    named = {
+        (run, images): Result(
+            "evaluation", _point_of(run, images), {"settings": settings_of(run)}, run.seed
         )
-        if found is None:
-            missing.append((run, images))
-        else:
-            yield Result("evaluation", _point_of(run, images), found, run.seed)
-    if not missing:
-        return
-    runs = list(dict.fromkeys(run for run, _ in missing))
+        for run, images in asked
+    }
+    yield from recorded_or_made(named, context, partial(_evaluated, context))
+
+
+def _evaluated(context: Context, asked: Sequence[Pair]) -> Iterator[tuple[Pair, dict[str, Any]]]:
+    runs = list(dict.fromkeys(run for run, _ in asked))
     for _ in context.executor.run(runs):
         pass
     store = CheckpointStore.of(context.environment, context.executor.threads)
     rotated = cache_calls(RotatedImages.of)  # rotating 10,000 takes longer than classifying
-    for run, wanted in groupby(missing, key=lambda pair: pair[0]):
+    for run, wanted in groupby(asked, key=lambda pair: pair[0]):
         learner = build_learner(run)
         state = final_state(run, TrainingTask(run, store, context.environment.code))
         learner.load_weights(state["learner"])
@@ -148,8 +148,7 @@ def evaluations(
                 inputs = levels[inputs.cpu().int()].unsqueeze(1).to(run.device)
             parts = batches(inputs, labels, Split.evaluated_at_once)
             right = sum(learner.evaluate(part)[1] for part in parts)
-            metrics = {"accuracy": right / len(labels), "settings": settings_of(run)}
-            yield Result("evaluation", _point_of(run, images), metrics, run.seed)
+            yield (run, images), {"accuracy": right / len(labels)}
 
 
 def _point_of(run: NetworkRun, images: RotatedImages) -> dict[str, object]:

@@ -255,9 +255,9 @@ def _fine_tuned(
         store=store,
         preload=["repro.finetuning.fine_tune"],
     )
-    for run, metrics in trained:
+    for run, (with_sources, metrics) in zip(runs, trained, strict=True):
         if context.models and "final_sha256" in metrics:
-            _save(run, metrics["final_sha256"], checkpoints, context.models)
+            _save(with_sources, metrics["final_sha256"], checkpoints, context.models)
         yield run, metrics
 
 

@@ -14,24 +14,22 @@ def recorded_or_made(
     context: Context,
     make: Callable[[Sequence[Task]], Iterator[tuple[Task, dict[str, Any]]]],
 ) -> Iterator[Result]:
-    """Yield every result with its metrics, in the order given.
+    """Yield every result with its metrics: the recorded ones first, then the others as made.
 
     Args:
         results: the tasks, each with its result; its metrics are those known before the task is
             done, such as its settings.
         context: holds the earlier records.
-        make: does tasks, and yields each with its metrics in the order given.
+        make: does tasks, and yields each with its metrics, in any order.
     """
-    known = {
-        task: context.prior_results.metrics(
+    missing = []
+    for task, result in results.items():
+        metrics = context.prior_results.metrics(
             result.kind, result.point, result.seed, result.metrics.get("settings")
         )
-        for task, result in results.items()
-    }
-    missing = [task for task, metrics in known.items() if metrics is None]
-    made = make(missing) if missing else iter(())
-    for task, result in results.items():
-        metrics = known[task]
         if metrics is None:
-            _, metrics = next(made)
-        yield replace(result, metrics={**metrics, **result.metrics})
+            missing.append(task)
+        else:
+            yield replace(result, metrics={**metrics, **result.metrics})
+    for task, metrics in make(missing) if missing else ():
+        yield replace(results[task], metrics={**metrics, **results[task].metrics})

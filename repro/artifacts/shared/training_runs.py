@@ -7,6 +7,7 @@ from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
+from repro.artifacts.shared.recorded import recorded_or_made
 from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
 from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import tuned_hyperparameters
@@ -31,18 +32,11 @@ def results(
         EngineError: the on-device engine is asked for and not built.
         ReproError: some runs failed; the others were trained and yielded before this is raised.
     """
-    missing = []
-    for run in [by_engine(run, engine) for run in runs]:
-        found = context.prior_results.metrics(
-            "run", point_of(run, extra), run.seed, settings_of(run)
-        )
-        if found is None:
-            missing.append(run)
-        else:
-            yield Result("run", point_of(run, extra), found, run.seed)
-    for run, metrics in context.executor.run(missing) if missing else ():
-        settings = {"settings": settings_of(run)}
-        yield Result("run", point_of(run, extra), metrics | settings, run.seed)
+    named = {
+        run: Result("run", point_of(run, extra), {"settings": settings_of(run)}, run.seed)
+        for run in (by_engine(run, engine) for run in runs)
+    }
+    yield from recorded_or_made(named, context, context.executor.run)
 
 
 def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:
