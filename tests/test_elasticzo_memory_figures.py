@@ -12,7 +12,7 @@ from repro.artifacts import index
 from repro.artifacts.elasticzo_fig6 import Config
 from repro.artifacts.shared import memory_tables
 from repro.artifacts.shared.memory import MemorySteps
-from repro.artifacts.shared.memory_estimates import COMPACT, ESTIMATES, MemoryEstimates
+from repro.artifacts.shared.memory_estimates import COMPACT, ESTIMATES, OBJECTS, TOTAL, read
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
 from repro.core.errors import UsageError
@@ -62,14 +62,16 @@ def test_no_claim_is_left_out(committed: tuple[str, list[Record]]) -> None:
 
 def test_parts_add_up(committed: tuple[str, list[Record]]) -> None:
     _, records = committed
-    estimates = MemoryEstimates(records)
-    assert estimates.steps
-    for step in estimates.steps:
-        found = dict(estimates.of(step))
-        integers = step["precision"] == "int8"
-        assert found.keys() == ESTIMATES.keys() - (set() if integers else {COMPACT})
-        assert all(sum(row.parts.values()) == row.total for row in found.values())
-        assert found["simulated"].total >= found["bound"].total
+    estimates = read(records)
+    steps = dict.fromkeys(tuple(step) for *step, _ in estimates)
+    assert steps
+    for step in steps:
+        found = {name: row for (*of, name), row in estimates.items() if tuple(of) == step}
+        assert found.keys() == ESTIMATES.keys() - (set() if "int8" in step else {COMPACT})
+        for row in found.values():
+            assert sum(row.values()) == 2 * row[TOTAL] + row[OBJECTS]
+            assert min(row.values()) >= 0
+        assert found["simulated"][TOTAL] >= found["bound"][TOTAL]
 
 
 def test_counted_and_measured_agree(committed: tuple[str, list[Record]]) -> None:
@@ -80,18 +82,16 @@ def test_counted_and_measured_agree(committed: tuple[str, list[Record]]) -> None
     """
     _, records = committed
     states = 2 * torch.get_rng_state().nbytes
-    estimates = MemoryEstimates(records)
-    for step in estimates.steps:
-        simulated, measured = (
-            estimates.get(name, step) for name in ("simulated", "measured, no oneDNN")
-        )
-        assert simulated is not None
-        assert measured is not None
-        if step["precision"] == "fp32":
-            counted = simulated.total + (0 if step["method"] == "full_bp" else states)
-            assert measured.total == pytest.approx(counted, rel=2e-3), step
+    estimates = read(records)
+    for *step, name in estimates:
+        if name != "simulated":
+            continue
+        simulated, measured = (estimates[*step, of][TOTAL] for of in (name, "measured, no oneDNN"))
+        if "fp32" in step:
+            counted = simulated + (0 if "full_bp" in step else states)
+            assert measured == pytest.approx(counted, rel=2e-3), step
         else:
-            assert measured.total >= simulated.total
+            assert measured >= simulated
 
 
 def test_figures_and_tables_are_of_every_step(committed: tuple[str, list[Record]]) -> None:
@@ -99,7 +99,7 @@ def test_figures_and_tables_are_of_every_step(committed: tuple[str, list[Record]
     ((name, draw),) = index.load(slug).figures.items()
     figure = draw(records)
     panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
-    batches = {step["batch"] for step in MemoryEstimates(records).steps}
+    batches = {record.point["batch"] for record in of_kind(records, "formula")}
     assert name == slug.removeprefix("elasticzo_")
     assert len(panels) == 2 * len(batches)
     plt.close(figure)

@@ -138,7 +138,7 @@ _POINTNET = _Setting(6, "pointnet", "fp32", 32)
 def describe(point: Point, *, precision: bool = True) -> str:
     """Return a step's setting without its method, as in ``LeNet-5, FP32, B = 32``."""
     network = {"lenet5": "LeNet-5", "pointnet": "PointNet"}[str(point["network"])]
-    points = f", N = {point['points']}" if "points" in point else ""
+    points = f", N = {point['points']}" if point.get("points") else ""
     numbers = f", {str(point['precision']).upper()}" if precision else ""
     return f"{network}{numbers}, B = {point['batch']}{points}"
 

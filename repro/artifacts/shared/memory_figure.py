@@ -12,8 +12,10 @@ from repro.artifacts.shared.memory_estimates import (
     ABOVE,
     ESTIMATES,
     PARTS,
-    MemoryEstimates,
-    StepMemory,
+    STEP,
+    TOTAL,
+    Row,
+    read,
 )
 from repro.claims.memory import describe
 from repro.core.names import METHOD_LABELS
@@ -34,17 +36,17 @@ _LOOKS: dict[str, dict[str, Any]] = {
 """Style of each part in every figure, in the order from the bottom up."""
 _ROW_INCHES = 0.17
 
-Step = Mapping[str, StepMemory]
+Step = dict[str, Row]
 """The estimates of a step, by name."""
 
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
     """Draw the published bars (left) and all estimates (right), with a row per batch size."""
-    found = MemoryEstimates(records)
-    rows = {
-        describe(steps[0]): {str(step["method"]): dict(found.of(step)) for step in steps}
-        for _, steps in found.settings(precision)
-    }
+    rows: dict[str, dict[str, Step]] = {}
+    for (*step, name), row in read(records).items():
+        point = dict(zip(STEP, step, strict=True))
+        if point["precision"] == precision:
+            rows.setdefault(describe(point), {}).setdefault(point["method"], {})[name] = row
     bars = max(sum(len(step) + 1 for step in steps.values()) for steps in rows.values())
     with style():
         figure, grid = plt.subplots(
@@ -61,7 +63,11 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
             right.set_title(f"{title}: all estimates (ratio to the formula)")
             _every_estimate(right, steps)
             shown |= {
-                part for step in steps.values() for row in step.values() for part in row.parts
+                part
+                for step in steps.values()
+                for row in step.values()
+                for part, size in row.items()
+                if size
             }
         handles = [Patch(label=part, **look) for part, look in _LOOKS.items() if part in shown]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
@@ -74,15 +80,15 @@ def _stack(
     """Stack the parts with ``Axes.bar`` or ``Axes.barh``, and return the end of the stack."""
     end = 0.0
     for part, look in _LOOKS.items():
-        size = parts.get(part, 0) / unit
+        size = parts[part] / unit
         bar(place, size, width, end, linewidth=0, **look)
         end += size
     return end
 
 
-def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
+def _published(panel: Axes, rows: Mapping[str, Row]) -> None:
     for place, row in enumerate(rows.values()):
-        top = _stack(panel.bar, place, row.parts, MIB, 0.62)
+        top = _stack(panel.bar, place, row, MIB, 0.62)
         panel.annotate(f"{top:.1f}", (place, top), ha="center", va="bottom", fontsize=8)
     names = {method: METHOD_LABELS[method].removeprefix("ZO-Feat-") for method in rows}
     panel.set_xticks(range(len(rows)), list(names.values()))
@@ -93,9 +99,9 @@ def _published(panel: Axes, rows: Mapping[str, StepMemory]) -> None:
     if "full_zo" not in rows or not elastic:
         return
     # in the bars, the difference between ElasticZO and Full ZO is too small to be seen
-    inset, least = panel.inset_axes((0.53, 0.62, 0.44, 0.28)), rows["full_zo"].parts
+    inset, least = panel.inset_axes((0.53, 0.62, 0.44, 0.28)), rows["full_zo"]
     for place, method in enumerate(elastic):
-        extra = {part: size - least.get(part, 0) for part, size in rows[method].parts.items()}
+        extra = {part: size - least[part] for part, size in rows[method].items()}
         end = _stack(inset.barh, place, extra, KIB, 0.6)
         inset.annotate(f" {end:.1f} KiB", (end, place), ha="left", va="center", fontsize=7)
     inset.set_yticks(range(len(elastic)), [names[method] for method in elastic], fontsize=7)
@@ -115,9 +121,9 @@ def _every_estimate(panel: Axes, steps: Mapping[str, Step]) -> None:
         )  # fmt: skip
         place += 1
         for name, row in step.items():
-            end = _stack(panel.barh, place, row.parts, MIB, 0.8)
-            ratio = row.total / step["analytic"].total
-            remark = f" {format_binary_bytes(row.total)}, {ratio:.2f} ×"  # noqa: RUF001
+            end = _stack(panel.barh, place, row, MIB, 0.8)
+            ratio = row[TOTAL] / step["analytic"][TOTAL]
+            remark = f" {format_binary_bytes(row[TOTAL])}, {ratio:.2f} ×"  # noqa: RUF001
             panel.annotate(remark, (end, place), va="center", fontsize=7)
             names[place] = ESTIMATES[name].label
             place += 1

@@ -1,8 +1,8 @@
 """Our value for every claim on memory; if an advantage shrinks, also by how much and why."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, MemoryEstimates, StepMemory
+from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, TOTAL, Key, Row, key, read
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (
@@ -22,15 +22,16 @@ _PLAIN = "measured, no oneDNN"
 FLOAT32 = 4
 
 Pair = tuple[Point, Point]
+Estimates = Mapping[Key, Row]
 
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
     """Return a finding for every claim of the artifact ``slug``, from the records of one run."""
-    estimates = MemoryEstimates(records)
+    estimates = read(records)
     return [_finding(claim, COMPARISONS[claim.id], estimates) for claim in of_artifact(slug)]
 
 
-def _finding(claim: Claim, comparison: MemoryQuantity, estimates: MemoryEstimates) -> Finding:
+def _finding(claim: Claim, comparison: MemoryQuantity, estimates: Estimates) -> Finding:
     values = _values(comparison.measure, comparison.pairs, claim.basis, estimates)
     if len(values) < len(comparison.pairs):
         return Finding(claim.id, None, "the run does not have the paper's batch sizes and methods")
@@ -38,10 +39,9 @@ def _finding(claim: Claim, comparison: MemoryQuantity, estimates: MemoryEstimate
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]
     if comparison.measure in ("zo_share", "parameters"):
-        row = estimates.get("analytic", pair[0])
-        assert row is not None  # noqa: S101 - the value was computed from it
-        total = row.parts[PARTS["parameters"]] // FLOAT32
-        by_zo = total - row.parts.get(PARTS["gradients"], 0) // FLOAT32
+        row = estimates[key(pair[0], "analytic")]
+        total = row[PARTS["parameters"]] // FLOAT32
+        by_zo = total - row[PARTS["gradients"]] // FLOAT32
         said = f"{by_zo:,} of {total:,} parameters are trained by ZO"
         if comparison.measure == "parameters":
             said = f"{total:,} parameters, LeNet-5 {LENET5_PARAMETERS:,}"
@@ -71,7 +71,7 @@ def _finding(claim: Claim, comparison: MemoryQuantity, estimates: MemoryEstimate
 
 
 def _values(
-    measure: Measure, pairs: Sequence[Pair], basis: str, estimates: MemoryEstimates
+    measure: Measure, pairs: Sequence[Pair], basis: str, estimates: Estimates
 ) -> dict[int, float]:
     """Return, by the pair's number, the measure of each pair whose steps are recorded."""
     return {
@@ -81,49 +81,49 @@ def _values(
     }
 
 
-def _value(measure: Measure, pair: Pair, name: str, estimates: MemoryEstimates) -> float | None:
+def _value(measure: Measure, pair: Pair, name: str, estimates: Estimates) -> float | None:
     """Return the measure of two steps by the estimate ``name``, in the claim's unit."""
     first, second = (  # float32 has no compact engine, so the plain one is used
-        estimates.get("engine" if name == COMPACT and step["precision"] == "fp32" else name, step)
+        estimates.get(
+            key(step, "engine" if name == COMPACT and step["precision"] == "fp32" else name)
+        )
         for step in pair
     )
     if first is None or second is None:
         return None
     if measure == "total":
-        return first.total / MIB
+        return first[TOTAL] / MIB
     if measure == "extra":
-        return (first.total - second.total) / KIB
+        return (first[TOTAL] - second[TOTAL]) / KIB
     if measure == "overhead":
-        return 100 * (first.total / second.total - 1)
+        return 100 * (first[TOTAL] / second[TOTAL] - 1)
     if measure == "ratio":
-        return first.total / second.total
+        return first[TOTAL] / second[TOTAL]
     if measure == "share":
-        return 100 * _activations(second) / first.total
+        return 100 * _activations(second) / first[TOTAL]
     if measure == "zo_share":
-        return 100 * (1 - first.parts[PARTS["gradients"]] / first.parts[PARTS["parameters"]])
+        return 100 * (1 - first[PARTS["gradients"]] / first[PARTS["parameters"]])
     if measure == "parameters":
-        return first.parts[PARTS["parameters"]] / FLOAT32 / LENET5_PARAMETERS
-    return _activations(first) / first.parts[PARTS["parameters"]]
+        return first[PARTS["parameters"]] / FLOAT32 / LENET5_PARAMETERS
+    return _activations(first) / first[PARTS["parameters"]]
 
 
-def _activations(row: StepMemory) -> int:
+def _activations(row: Row) -> int:
     """Return the bytes of activations and accumulators."""
-    return sum(row.parts.get(PARTS[part], 0) for part in ("activations", "int32_buffers"))
+    return sum(row[PARTS[part]] for part in ("activations", "int32_buffers"))
 
 
-def _sides(pair: Pair, name: str, estimates: MemoryEstimates) -> str:
+def _sides(pair: Pair, name: str, estimates: Estimates) -> str:
     """Name the memory of both steps, and the memory that the formula gives."""
     said = []
     for step in pair if pair[0] != pair[1] else pair[:1]:
-        row, formula = estimates.get(name, step), estimates.get("analytic", step)
-        assert row is not None  # noqa: S101 - the value was computed from it
-        assert formula is not None  # noqa: S101 - every step has a formula
-        counted = "" if name == "analytic" else f" (formula {format_binary_bytes(formula.total)})"
-        said.append(f"{_label(step, pair)} {format_binary_bytes(row.total)}{counted}")
+        total, formula = (estimates[key(step, of)][TOTAL] for of in (name, "analytic"))
+        counted = "" if name == "analytic" else f" (formula {format_binary_bytes(formula)})"
+        said.append(f"{_label(step, pair)} {format_binary_bytes(total)}{counted}")
     return ", ".join(said)
 
 
-def _change(claim: Claim, measure: Measure, pair: Pair, estimates: MemoryEstimates) -> list[str]:
+def _change(claim: Claim, measure: Measure, pair: Pair, estimates: Estimates) -> list[str]:
     """Say how an observed value differs from the formula's, and the largest cause."""
     ours, formula = (_value(measure, pair, n, estimates) for n in (claim.basis, "analytic"))
     assert ours is not None  # noqa: S101 - there is a finding
@@ -140,12 +140,12 @@ def _change(claim: Claim, measure: Measure, pair: Pair, estimates: MemoryEstimat
     return [by_formula, cause(pair, estimates)]
 
 
-def _extra(pair: Pair, estimates: MemoryEstimates) -> str:
+def _extra(pair: Pair, estimates: Estimates) -> str:
     """Name the tensors at the peak by which the first step differs from the second."""
-    first, second = (estimates.get("simulated", step) for step in pair)
+    first, second = (estimates.get(key(step, "simulated")) for step in pair)
     if first is None or second is None:
         return "the tensors were not counted"
-    gaps = {part: first.parts.get(part, 0) - second.parts.get(part, 0) for part in PARTS.values()}
+    gaps = {part: first[part] - second[part] for part in PARTS.values()}
     said = [
         f"{format_binary_bytes(abs(gap))} {'more' if gap > 0 else 'less'} of {part}"
         for part, gap in gaps.items()
@@ -154,15 +154,15 @@ def _extra(pair: Pair, estimates: MemoryEstimates) -> str:
     return f"at its peak {_label(pair[0], pair)} holds {', '.join(said) or 'nothing more'}"
 
 
-def _largest_gap(pair: Pair, estimates: MemoryEstimates) -> str:
+def _largest_gap(pair: Pair, estimates: Estimates) -> str:
     """Name the part of either step in which its tensors differ most from the formula."""
     gaps: dict[str, int] = {}
     for step in pair:
-        simulated, formula = estimates.get("simulated", step), estimates.get("analytic", step)
+        simulated, formula = (estimates.get(key(step, of)) for of in ("simulated", "analytic"))
         if simulated is None or formula is None:
             return f"the tensors of {_label(step, pair)} were not counted"
         for part in PARTS.values():
-            found, counted = (row.parts.get(part, 0) for row in (simulated, formula))
+            found, counted = simulated[part], formula[part]
             what = f"{part} (pieces of noise)" if part == PARTS["other"] else part
             holds = f"{_label(step, pair)} holds {format_binary_bytes(found)} of {what}"
             gaps[f"{holds} (formula {format_binary_bytes(counted)})"] = abs(found - counted)

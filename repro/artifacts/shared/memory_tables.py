@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.shared.memory_estimates import ABOVE, ESTIMATES, PARTS, MemoryEstimates
+from repro.artifacts.shared.memory_estimates import (
+    ABOVE,
+    ESTIMATES,
+    OBJECTS,
+    PARTS,
+    STEP,
+    TOTAL,
+    read,
+)
 from repro.core.names import METHOD_LABELS
 from repro.core.units import format_binary_bytes
 from repro.measurement.records import Record, of_kind
@@ -17,6 +25,7 @@ _LAYER = {
     "outputs": "outputs of a sample",
     "accumulates": "int32 accumulator",
 }
+_RATIOS = {"of the formula": "analytic", "of the bound": "bound"}
 
 
 def layers(records: Sequence[Record]) -> pd.DataFrame:
@@ -35,28 +44,23 @@ def layers(records: Sequence[Record]) -> pd.DataFrame:
 
 def estimates(records: Sequence[Record], precision: str) -> pd.DataFrame:
     """Return every estimate of every step of ``precision``: its parts, total and ratios."""
-    found = MemoryEstimates(records)
-    rows = []
-    for batch, steps in found.settings(precision):
-        for step in steps:
-            by_name = dict(found.of(step))
-            for name, memory in by_name.items():
-                row = {
-                    "B": batch,
-                    "method": METHOD_LABELS[str(step["method"])],
-                    "estimate": ESTIMATES[name].label,
-                    **{part: format_binary_bytes(size) for part, size in memory.parts.items()},
-                    "total": format_binary_bytes(memory.total),
-                    "of the formula": f"{memory.total / by_name['analytic'].total:.3f}",
-                    "of the bound": f"{memory.total / by_name['bound'].total:.3f}",
-                    "objects besides": (
-                        format_binary_bytes(memory.objects) if memory.objects else ""
-                    ),
-                }
-                rows.append(row)
+    found, rows = read(records), []
+    for (*step, name), memory in found.items():
+        point = dict(zip(STEP, step, strict=True))
+        if point["precision"] == precision:
+            row = {
+                "B": point["batch"],
+                "method": METHOD_LABELS[point["method"]],
+                "estimate": ESTIMATES[name].label,
+                OBJECTS: "",
+                **{label: format_binary_bytes(size) for label, size in memory.items() if size},
+            }
+            for label, of in _RATIOS.items():
+                row[label] = f"{memory[TOTAL] / found[*step, of][TOTAL]:.3f}"
+            rows.append(row)
     frame = pd.DataFrame(rows).fillna("")
-    sums = ("total", "of the formula", "of the bound", "objects besides")
-    columns = [name for name in (*PARTS.values(), ABOVE, *sums) if name in frame.columns]
+    every = (*PARTS.values(), ABOVE, TOTAL, *_RATIOS, OBJECTS)
+    columns = [name for name in every if name in frame.columns]
     return frame.set_index(["B", "method", "estimate"])[columns]
 
 
