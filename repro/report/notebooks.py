@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ from repro.report import notebook_api
 
 records = notebook_api.newest_records("{slug}")"""
 _TABLES = "\nfrom repro.artifacts.{slug} import tables"
+_INCLUDE = re.compile(r"^<!-- include (\w+) -->\n", re.MULTILINE)
+"""A line of a template that stands for a file in ``repro/artifacts/shared``."""
 _TEMPLATE_FORMAT = {"extension": ".md", "split_at_heading": True}
 _TIMEOUT_S = 600
 
@@ -126,7 +129,7 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
     if statements:
         show = "claims" if statements <= FEW_CLAIMS else "verdicts"
         opening.insert(0, _code(f'notebook_api.{show}("{slug}")'))
-    content: Any = jupytext.read(template(slug), fmt=_TEMPLATE_FORMAT)
+    content: Any = jupytext.reads(_text(template(slug)), fmt=_TEMPLATE_FORMAT)
     title, *story = content.cells
     tables = _TABLES.format(slug=slug) if (_ARTIFACTS / slug / "tables.py").is_file() else ""
     setup = _code(_SETUP.format(slug=slug, tables=tables))
@@ -135,6 +138,14 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
         heading = nbformat.v4.new_markdown_cell(f"## {name}")  # type: ignore[no-untyped-call]
         content.cells += [heading, _code(code)]
     return content
+
+
+def _text(path: Path) -> str:
+    """Return the text of a template or of a file that several templates include."""
+    return _INCLUDE.sub(
+        lambda line: _text(_ARTIFACTS / "shared" / f"{line[1]}.md"),
+        path.read_text(encoding="utf-8"),
+    )
 
 
 def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
