@@ -84,10 +84,6 @@ def lazy(path: str, *first: object) -> Callable[..., Any]:
     return imported
 
 
-_FROM_PACKAGE: Any = None
-"""Stands for a function that ``Artifact.__post_init__`` finds by the slug."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Artifact:
     """One figure or table of a paper."""
@@ -100,9 +96,9 @@ class Artifact:
     """One line for listings."""
     profiles: Mapping[Profile, Config]
     """The configurations ``smoke``, ``quick`` and ``paper``, and possibly others, of one class."""
-    run: Callable[[Any, Context], Iterator[Result]] = _FROM_PACKAGE
-    """Computes or measures the results of a configuration, and yields each as soon as it is ready;
-    by default ``run`` in the module ``run`` of the artifact's package."""
+    run: Callable[[Any, Context], Iterator[Result]]
+    """Computes or measures the results of a configuration, and yields each as soon as it is
+    ready."""
     about: str | None = None
     """The docstring of its module: its subject, and the numbered deviations from the paper."""
     figures: "Mapping[str, Draw]" = dataclasses.field(default_factory=dict)
@@ -112,10 +108,8 @@ class Artifact:
     """A description of each figure by its name, also for readers who cannot see the figure."""
     claims: tuple[str, ...] = ()
     """Ids of the claims it gives a finding for; by default all claims that name it."""
-    findings: "Callable[[Sequence[Record]], list[Finding]]" = _FROM_PACKAGE
-    """Returns our value for each of ``claims``, from the current records; by default ``findings``
-    in the module ``findings`` of the artifact's package, or none if the package has no such
-    module."""
+    findings: "Callable[[Sequence[Record]], list[Finding]]" = lambda _: []
+    """Returns our value for each of ``claims``, from the current records."""
     selector_fields: tuple[str, ...] = ()
     """Configuration fields, all tuples, that only select which training runs are made and change
     none of them. A run with fewer values in these fields still belongs to its profile, and reports
@@ -139,18 +133,13 @@ class Artifact:
         return self.takes_recorded and not self.timed
 
     def __post_init__(self) -> None:
-        # the class is frozen, and these defaults depend on the slug
-        package = f"repro.artifacts.{self.slug}"
-        has_findings = (Path(__file__).parent / self.slug / "findings.py").is_file()
-        defaults = {
-            "run": lazy(f"{package}.run:run"),
-            "figures": {name: lazy(f"{package}.figures:{name}") for name in self.captions},
-            "findings": lazy(f"{package}.findings:findings") if has_findings else lambda _: [],
-            "claims": tuple(claim.id for claim in of_artifact(self.slug)),
-        }
-        for name, value in defaults.items():
-            if not getattr(self, name):
-                object.__setattr__(self, name, value)
+        # the class is frozen, and both defaults depend on the slug
+        if not self.claims:
+            object.__setattr__(self, "claims", tuple(claim.id for claim in of_artifact(self.slug)))
+        if not self.figures:
+            module = f"repro.artifacts.{self.slug}.figures"
+            figures = {name: lazy(f"{module}:{name}") for name in self.captions}
+            object.__setattr__(self, "figures", figures)
 
 
 def config_dict(config: Config) -> dict[str, Any]:

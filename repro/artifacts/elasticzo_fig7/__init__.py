@@ -26,7 +26,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 from typing import get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.claims.execution_time import BATCHES
 from repro.core.names import ZEROTH_ORDER, Engine, Format, ZerothOrder
 from repro.core.validation import Checked
@@ -61,6 +61,8 @@ ARTIFACT = Artifact(
     title="ElasticZO Fig. 7: time of an epoch of LeNet-5 by phase, in float32 and in integers",
     about=__doc__,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=lazy("repro.artifacts.elasticzo_fig7.run:run"),
+    findings=lazy("repro.artifacts.elasticzo_fig7.findings:findings"),
     captions={
         "fig7": (
             "Seconds of an epoch by phase for Full ZO, ZO-Feat-Cls2 and ZO-Feat-Cls1 in FP32 and "

@@ -38,7 +38,7 @@ Deviations from the paper:
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import TrainingRuns
 from repro.core.errors import UsageError
 from repro.core.names import METHODS, Format, MethodName
@@ -135,6 +135,7 @@ ARTIFACT = Artifact(
     title="ElasticZO: hyperparameters, searched on held-out items",
     about=__doc__,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=lazy("repro.artifacts.elasticzo_search.run:run"),
     captions={
         "grid": (
             "Held-out accuracy by learning rate, perturbation range or batch size, one panel for "

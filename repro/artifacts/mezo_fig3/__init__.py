@@ -16,7 +16,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, Attention, Dtype
 from repro.core.validation import Checked, Sizes, require_not_negative
@@ -160,6 +160,8 @@ ARTIFACT = Artifact(
     title="MeZO Fig. 3: memory of backpropagation and MeZO over context, layers and hidden size",
     about=__doc__,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=lazy("repro.artifacts.mezo_fig3.run:run"),
+    findings=lazy("repro.artifacts.mezo_fig3.findings:findings"),
     captions={
         "fig3": (
             "Memory of BP divided by memory of MeZO over N, L and D, without checkpointing (top) "

@@ -21,7 +21,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.names import ATTENTIONS, Attention, Dtype
 from repro.core.validation import ANY_NUMBER, Checked, Sizes
 from repro.measurement.device import Device
@@ -109,6 +109,8 @@ ARTIFACT = Artifact(
     title="MeZO Fig. 3 at the paper's sizes, on a GPU: memory of BP and MeZO",
     about=__doc__,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=lazy("repro.artifacts.mezo_fig3_gpu.run:run"),
+    findings=lazy("repro.artifacts.mezo_fig3_gpu.findings:findings"),
     captions={
         "memory": (
             "Peak memory of BP, checkpointed BP and MeZO over N, L and D at Llama 2's sizes in "

@@ -56,7 +56,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.core.validation import ANY_NUMBER, Checked, Count, Seed, require_distinct
@@ -321,6 +321,8 @@ ARTIFACT = Artifact(
         "gpu": GPU,
         "paper": PAPER,
     },
+    run=lazy("repro.artifacts.mezo_fig4.run:run"),
+    findings=lazy("repro.artifacts.mezo_fig4.findings:findings"),
     captions={
         "fig4": (
             "Validation accuracy over training time and forward passes, and the measured memory of "

@@ -16,7 +16,7 @@ Deviations from the paper:
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.core.validation import Checked, Sizes
@@ -113,6 +113,7 @@ ARTIFACT = Artifact(
     title="MeZO: time of a training step against two forward passes and the published loop",
     about=__doc__,
     profiles={"smoke": SMOKE, "quick": QUICK, "paper": PAPER},
+    run=lazy("repro.artifacts.mezo_step_time.run:run"),
     captions={
         "steps": (
             "Time of a training step of each method as a multiple of two forward passes: median "

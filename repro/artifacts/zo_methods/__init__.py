@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from repro.artifacts.base import Artifact
+from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.zo_methods.arms import ARMS, Kind
 from repro.core.errors import UsageError
 from repro.core.validation import Checked, Count, Seed, require_choice, require_distinct
@@ -163,6 +163,7 @@ ARTIFACT = Artifact(
     title="Zeroth-order methods at equal forward passes: accuracy, time and memory",
     about=__doc__,
     profiles={"smoke": SMOKE, "quick": QUICK, "hours": HOURS, "gpu": GPU, "paper": PAPER},
+    run=lazy("repro.artifacts.zo_methods.run:run"),
     captions={
         "zo_methods": (
             "Accuracy of each method over forward passes and over CPU time (loss over forward "
