@@ -23,10 +23,10 @@ from repro.artifacts.elasticzo_discrepancies import Config, causes
 from repro.artifacts.elasticzo_discrepancies.causes import FIRST, TABLE_2, VIEWS
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
 from repro.artifacts.shared.images import ImageRuns, TrainingRuns
-from repro.artifacts.shared.recorded import recorded_or_made
 from repro.artifacts.shared.training_runs import (
     by_engine,
     image_runs,
+    recorded_or_made,
     rotated_run,
     scratch_runs,
     settings_of,

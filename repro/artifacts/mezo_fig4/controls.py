@@ -9,8 +9,8 @@ import torch
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
-from repro.artifacts.shared.recorded import recorded_or_made
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.core.names import Dtype
 from repro.data.text.tasks import data_of
 from repro.finetuning.base_models import fingerprint

@@ -23,8 +23,8 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.mezo_fig4.controls import zero_shot_controls
 from repro.artifacts.mezo_fig4.plan import plan
-from repro.artifacts.shared.recorded import recorded_or_made
 from repro.artifacts.shared.subprocesses import train_in_subprocesses
+from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
 from repro.data.text.tasks import data_of, task_of_seed

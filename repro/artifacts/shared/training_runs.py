@@ -1,18 +1,19 @@
 """Turn training runs into results, and the papers' tables into training runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
-from repro.artifacts.shared.recorded import recorded_or_made
 from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
 from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import tuned_hyperparameters
 from repro.training.run import NetworkRun, as_recorded
 from repro.training.task import vision_task
+
+Task = TypeVar("Task")
 
 
 def results(
@@ -37,6 +38,32 @@ def results(
         for run in (by_engine(run, engine) for run in runs)
     }
     yield from recorded_or_made(named, context, context.executor.run)
+
+
+def recorded_or_made(
+    results: Mapping[Task, Result],
+    context: Context,
+    make: Callable[[Sequence[Task]], Iterator[tuple[Task, dict[str, Any]]]],
+) -> Iterator[Result]:
+    """Yield every result with its metrics: the recorded ones first, then the others as made.
+
+    Args:
+        results: the tasks, each with its result; its metrics are those known before the task is
+            done, such as its settings.
+        context: holds the earlier records.
+        make: does tasks, and yields each with its metrics, in any order.
+    """
+    missing = []
+    for task, result in results.items():
+        metrics = context.prior_results.metrics(
+            result.kind, result.point, result.seed, result.metrics.get("settings")
+        )
+        if metrics is None:
+            missing.append(task)
+        else:
+            yield replace(result, metrics={**metrics, **result.metrics})
+    for task, metrics in make(missing) if missing else ():
+        yield replace(results[task], metrics={**metrics, **results[task].metrics})
 
 
 def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:
