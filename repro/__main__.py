@@ -17,11 +17,19 @@ def main() -> int:
             status = _run()
     except KeyboardInterrupt as interrupt:
         exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run
-        sys.stderr.write("repro: interrupted. Progress is saved; run the same command to resume.\n")
+        resumes = "Progress is saved; run the same command to resume."
+        sys.stderr.write(
+            f"repro: interrupted. {resumes if _saves(sys.argv) else ''}".rstrip() + "\n"
+        )
         status = 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     return status
+
+
+def _saves(arguments: list[str]) -> bool:
+    """Return whether the command keeps its progress; a plan or a report begins again."""
+    return any(name in arguments[1:2] for name in ("run", "sweep", "gpu", "data"))
 
 
 def _run() -> int:

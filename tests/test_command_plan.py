@@ -141,6 +141,23 @@ def test_models_with_few_positions_take_all_of_the_default_context(
     assert "Models with fewer than 2048 positions are left out." in text
 
 
+def test_what_a_plan_of_a_multimodal_or_quantised_model_leaves_out_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    text = {"model_type": "llama", "num_hidden_layers": 2}  # the other sizes are Llama's own
+    config = {"model_type": "llava", "text_config": text, "vision_config": {"hidden_size": 8}}
+    path.write_text(json.dumps(config))
+    found = planned(capsys, "--budget", "16GB", "--model", str(path))
+    assert found["notes"] == ["only the text part is planned, without the vision part"]
+    assert found["parameters"] == 2 * 32000 * 4096 + 4096 + 2 * (
+        4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096
+    )
+    path.write_text(json.dumps({**text, "quantization_config": {"bits": 4}}))
+    (note,) = planned(capsys, "--budget", "16GB", "--model", str(path))["notes"]
+    assert "quantised" in note
+
+
 def test_a_context_beyond_the_positions_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plan", "--budget", "24GB", "--model", "llama-2-7b", "--context"]
     assert main([*arguments, "4096"]) == 0

@@ -84,7 +84,7 @@ class Interrupting:
         if {early} and name == "repro.commands":
             os.kill(os.getpid(), {number})
 sys.meta_path.insert(0, Interrupting())
-sys.argv[1:] = ["list"]
+sys.argv[1:] = {words}
 status = main()
 os.kill(os.getpid(), {number})
 sys.exit(status)
@@ -93,14 +93,18 @@ sys.exit(status)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize(
+    ("words", "line"), [(["data", "list"], ONE_LINE), (["list"], "repro: interrupted.")]
+)
 def test_an_interrupt_is_one_line_at_import_and_nothing_when_all_is_done(
-    number: signal.Signals, early: bool
+    number: signal.Signals, early: bool, words: list[str], line: str
 ) -> None:
-    script = EARLY_OR_LATE.format(early=early, number=int(number))
+    """It promises to resume only where progress is saved."""
+    script = EARLY_OR_LATE.format(early=early, number=int(number), words=words)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == (128 + number if early else 0)
-    assert (done.stderr.splitlines() == [ONE_LINE]) == early
+    assert (done.stderr.splitlines() == [line]) == early
     assert bool(done.stdout) != early
 
 

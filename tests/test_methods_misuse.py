@@ -3,7 +3,7 @@
 import copy
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from repro.methods.log import replay
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.rademacher import RademacherNoise
+from repro.methods.step_info import GradientEstimate
 from repro.methods.watch import PassesDifferWarning, UnusedParameterWarning
 
 X = torch.linspace(-1, 1, 32).reshape(8, 4)
@@ -375,3 +376,65 @@ def test_integers_need_a_network_without_additions(where: str, how: str) -> None
     named = "Sequential" if where == "the network" else "layer 1"
     with pytest.raises(UsageError, match=f"{named} has forward hooks or a replaced forward"):
         IntegerNetwork.random(model, seed=0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"rule": lambda estimates: [e.projected_gradient / 2 for e in estimates]},
+        {"clip": 1.0},
+        {"seed": 1},
+        {"eps": 1e-2},
+    ],
+)
+def test_the_state_of_another_method_or_rule_is_refused(other: dict[str, Any]) -> None:
+    theta = torch.nn.Parameter(torch.ones(4))
+    usual: dict[str, Any] = {"lr": 1e-3, "eps": 1e-3, "perturbations": 8}
+    state = MeZO([theta], **usual | other).state_dict()
+    with pytest.raises(UsageError, match="the state is from a run with"):
+        MeZO([theta], **usual).load_state_dict(state)
+    alike: dict[str, Any] = {"estimator": "one-sided", "noise": RademacherNoise()}
+    fzoo = FZOO([theta], lr=1e-3, eps=1e-3).state_dict()
+    with pytest.raises(UsageError, match="'method': 'FZOO'"):
+        MeZO([theta], **usual, **alike).load_state_dict(fzoo)
+
+
+class Averaged:
+    """A rule that remembers: a running mean of the projected gradients."""
+
+    def __init__(self) -> None:
+        self.mean = 0.0
+
+    def __call__(self, estimates: Sequence[GradientEstimate]) -> list[float]:
+        self.mean = 0.9 * self.mean + 0.1 * estimates[0].projected_gradient
+        return [self.mean] * len(estimates)
+
+    def state_dict(self) -> dict[str, float]:
+        return {"mean": self.mean}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.mean = state["mean"]
+
+
+def test_a_rule_that_remembers_resumes_from_its_own_state() -> None:
+    whole, halves = (torch.nn.Parameter(torch.linspace(-1, 1, 6)) for _ in range(2))
+    one, first = (MeZO([p], lr=1e-2, eps=1e-3, rule=Averaged()) for p in (whole, halves))
+    for _ in range(8):
+        one.step(lambda: (whole**2).sum())
+    for _ in range(4):
+        first.step(lambda: (halves**2).sum())
+    second = MeZO([halves], lr=1e-2, eps=1e-3, rule=Averaged())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    for _ in range(4):
+        second.step(lambda: (halves**2).sum())
+    assert torch.equal(whole, halves)
+
+
+@pytest.mark.parametrize("wrong", [1.0, [1.0], [1.0] * 3, ["one", "two"], None])
+def test_a_rule_that_returns_no_factors_is_refused(wrong: Any) -> None:
+    theta = torch.nn.Parameter(torch.ones(4))
+    mezo = MeZO([theta], lr=1e-3, eps=1e-3, perturbations=2, rule=lambda _: wrong)
+    with pytest.raises(UsageError, match="for 2 estimates: it must return a list"):
+        mezo.step(lambda: (theta**2).sum())
+    torch.testing.assert_close(theta.detach(), torch.ones(4))
+    assert mezo.log.steps == 0

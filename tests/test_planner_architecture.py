@@ -101,6 +101,16 @@ def test_parameters_and_matrices_are_those_of_the_built_model(name: str) -> None
     assert sorted(a.matrices * a.layers) == sorted(matrices(model))
 
 
+@pytest.mark.parametrize("kind", sorted({config["model_type"] for config in CONFIGS.values()}))
+def test_sizes_that_a_file_leaves_out_are_those_of_the_models_class(kind: str) -> None:
+    model = built({"model_type": kind})
+    a = architecture({"model_type": kind})
+    assert a.parameters == sum(p.numel() for p in model.parameters())
+    assert sorted(a.matrices * a.layers) == sorted(matrices(model))
+    positions = {"gpt2": "n_positions"}.get(kind, "max_position_embeddings")
+    assert a.positions == getattr(model.config, positions)
+
+
 def test_every_known_model_type_is_tried() -> None:
     with pytest.raises(UsageError, match="the formula knows") as refusal:
         architecture({"model_type": "unheard_of"})

@@ -199,3 +199,22 @@ def test_figures_and_notebook_read_all_runs(
     monkeypatch.delenv(RECORDS)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     assert len(notebook_api.newest_records(SLUG)) == 8
+
+
+def test_a_finding_without_a_profile_has_that_of_its_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the findings of a new artifact have none."""
+
+    def alone(_: Sequence[Record]) -> list[Finding]:
+        return [Finding(ZO, 89.8, "as counted", n_seeds=3, prediction=1.0)]
+
+    table = replace(TABLE, findings=alone, claims=(ZO,))
+    monkeypatch.setitem(index.ARTIFACTS, SLUG, table)
+    verdicts = {}
+    for profile in ("quick", "paper"):
+        path = harness.run_artifact(table, profile, Settings(), tmp_path / profile)  # type: ignore[arg-type]
+        assert path is not None
+        (row,) = run_rows(SLUG, [path])
+        verdicts[profile] = row.verdict, row.profile
+    assert verdicts == {"quick": ("not run", "custom"), "paper": ("reproduced", "paper")}

@@ -204,7 +204,9 @@ def _report(slug: str, run: Path) -> None:
         sys.stdout.write(f"{path}\n")
     notebook = directory / f"{slug}.ipynb"
     build(slug, [run], notebook)
-    sys.stdout.write(f"{notebook}\n{claims_text(run_rows(slug, [run]))}")
+    sys.stdout.write(f"{notebook}\n")
+    if rows := run_rows(slug, [run]):
+        sys.stdout.write(claims_text(rows))
 
 
 def _that_train() -> str:

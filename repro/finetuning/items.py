@@ -66,6 +66,17 @@ def obtainable(tasks: Sequence[str]) -> list[str]:
     return found
 
 
+def require_held_out(task: PromptTask, tuning: int) -> None:
+    """Refuse to hold out ``tuning`` training items if the task has too few.
+
+    Raises:
+        UsageError: it has no more than these; the message says what to do.
+    """
+    if task.tuning is None:
+        rows = task.rows("train")[0], task.rows("validation")[0]
+        _candidates(task, _apart(task, *rows), tuning)
+
+
 def load_items(
     dataset: str | PromptTask,
     tokenizer: Tokenizer,
@@ -97,24 +108,9 @@ def load_items(
     validation, _ = task.rows("validation")
     labels = [np.array([task.class_of(row) for row in rows]) for rows in (train, validation)]
     texts = [task.identity(row) for row in train]
-    published = {task.identity(row) for row in validation}
-    apart = np.array([text not in published for text in texts], dtype=bool)
+    apart = _apart(task, train, validation)
     if task.tuning is None:
-        candidates = np.flatnonzero(apart)
-        if tuning >= len(candidates):
-            if not len(candidates):
-                msg = (
-                    f"task {task.name}: every one of its {len(train)} training rows is also a "
-                    "validation row; give other rows for one of the two"
-                )
-                raise UsageError(msg)
-            msg = (
-                f"task {task.name}: {tuning} training items are to be held out for tuning or "
-                f"calibration, and {len(candidates)} of its {len(train)} training rows share no "
-                f"text with validation; hold out at most {len(candidates) - 1} (tuning_items, or "
-                "calibration_items of zero_shot), or add rows"
-            )
-            raise UsageError(msg)
+        candidates = _candidates(task, apart, tuning)
         _, held_out = holdout(labels[0][candidates], tuning)
         for_tuning = candidates[held_out]
     else:
@@ -177,3 +173,31 @@ def _require_fit(
             f"{split.least_length} or more"
         )
         raise UsageError(msg)
+
+
+def _apart(
+    task: PromptTask, train: Sequence[Row], validation: Sequence[Row]
+) -> npt.NDArray[np.bool_]:
+    """Return which training rows, [N], share no text with a validation row."""
+    published = {task.identity(row) for row in validation}
+    return np.array([task.identity(row) not in published for row in train], dtype=bool)
+
+
+def _candidates(task: PromptTask, apart: npt.NDArray[np.bool_], tuning: int) -> Indices:
+    """Return the training rows that can be held out; more than ``tuning`` of them."""
+    candidates = np.flatnonzero(apart)
+    if not len(candidates):
+        msg = (
+            f"task {task.name}: every one of its {len(apart)} training rows is also a validation "
+            "row; give other rows for one of the two"
+        )
+        raise UsageError(msg)
+    if tuning >= len(candidates):
+        msg = (
+            f"task {task.name}: {tuning} training items are to be held out for tuning or "
+            f"calibration, and {len(candidates)} of its {len(apart)} training rows share no text "
+            f"with validation; hold out at most {len(candidates) - 1} (--tuning-items, or "
+            "calibration_items of zero_shot), or add rows"
+        )
+        raise UsageError(msg)
+    return candidates

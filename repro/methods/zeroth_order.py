@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -191,9 +191,17 @@ class ZerothOrder(torch.optim.Optimizer):
             "seeds": self._seeds.get_state(),
             # a copy: while a view of its bytes exists, the log cannot grow
             "log": torch.from_numpy(np.array(self.log.data, np.uint8)),
-            "settings": self.log.settings,
+            "settings": self.log.settings | self._own_settings,
+            # of a rule that remembers earlier steps
+            "rule": self.rule.state_dict() if hasattr(self.rule, "state_dict") else {},
         }
         return {**super().state_dict(), **own}
+
+    @property
+    def _own_settings(self) -> dict[str, Any]:
+        """The settings that decide a run's steps and are not in its log."""
+        rule = getattr(self.rule, "__name__", type(self.rule).__name__)
+        return {"method": type(self).__name__, "rule": rule, "clip": self.clip, "seed": self.seed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume from the result of ``state_dict``.
@@ -202,7 +210,7 @@ class ZerothOrder(torch.optim.Optimizer):
             UsageError: the state belongs to a run with other settings; one log cannot hold both.
         """
         state = dict(state_dict)
-        own = {"state", "param_groups", "seeds", "log", "settings"}
+        own = {"state", "param_groups", "seeds", "log", "settings", "rule"}
         if state.keys() != own:
             differing = ", ".join(sorted(state.keys() ^ own))
             msg = (
@@ -210,13 +218,15 @@ class ZerothOrder(torch.optim.Optimizer):
                 f"{differing}; load it into the method that wrote it"
             )
             raise UsageError(msg)
-        if state["settings"] != self.log.settings:
+        mine, its = self.log.settings | self._own_settings, state.pop("settings")
+        if its != mine:
             msg = (
-                f"the state is from a run with {state['settings']}, this optimizer has "
-                f"{self.log.settings}; make the optimizer with the run's settings"
+                f"the state is from a run with {its}, this optimizer has {mine}; make the "
+                "optimizer with the run's settings"
             )
             raise UsageError(msg)
-        del state["settings"]
+        if remembered := state.pop("rule"):
+            cast("Any", self.rule).load_state_dict(remembered)
         seeds, log = state.pop("seeds"), state.pop("log")
         super().load_state_dict(state)  # first, since it refuses groups that do not fit
         self._seeds.set_state(seeds.cpu())  # loaders move all tensors to the device
@@ -347,6 +357,25 @@ class ZerothOrder(torch.optim.Optimizer):
     def _check_order(self, order: Sequence[int]) -> None:
         """Refuse a wrong order of the parameters' use; the base class accepts any order."""
 
+    def _factors(self, estimates: Sequence[GradientEstimate]) -> list[float]:
+        """Return the factor of each estimate by the update rule.
+
+        Raises:
+            UsageError: the rule does not return a number for each.
+        """
+        factors = self.rule(estimates)
+        try:
+            found = [float(factor) for factor in factors]
+        except (TypeError, ValueError):
+            found = []
+        if len(found) != len(estimates):
+            msg = (
+                f"the update rule returned {factors!r} for {len(estimates)} estimates: it must "
+                "return a list with one number for each"
+            )
+            raise UsageError(msg)
+        return found
+
     def _remember(self, estimates: Sequence[GradientEstimate]) -> None:
         """Update a method's own state as part of the update; the base class has none."""
 
@@ -364,10 +393,9 @@ class ZerothOrder(torch.optim.Optimizer):
         Raises:
             DivergedError: lr g is beyond float32, so no update can be made.
         """
-        factors = self.rule(estimates)
         ruled = [
             replace(estimate, projected_gradient=factor)
-            for estimate, factor in zip(estimates, factors, strict=True)
+            for estimate, factor in zip(estimates, self._factors(estimates), strict=True)
         ]
         rates, decays = self.log.step_rates(step_entries(ruled, lrs[0]), lrs)
         # before any weight moves: add_ would refuse such a factor in the middle of the update

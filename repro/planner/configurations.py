@@ -31,6 +31,55 @@ class NoFormulaError(UsageError):
 _LAYERS = ("num_hidden_layers", "n_layer")
 _GEMMA3_PATTERN = 5 * ["sliding_attention"] + ["full_attention"]
 
+
+def _defaults(
+    hidden: int,
+    layers: int,
+    heads: int,
+    feed_forward: int,
+    vocabulary: int,
+    positions: int,
+    **others: object,
+) -> dict[str, object]:
+    return {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": feed_forward,
+        "vocab_size": vocabulary,
+        "max_position_embeddings": positions,
+        **others,
+    }
+
+
+_GEMMA2 = {"num_key_value_heads": 4, "head_dim": 256, "tie_word_embeddings": True}
+_DEFAULTS: dict[str, Config] = {
+    "llama": _defaults(4096, 32, 32, 11008, 32000, 2048),
+    "mistral": _defaults(4096, 32, 32, 14336, 32000, 131072, num_key_value_heads=8),
+    "qwen2": _defaults(4096, 32, 32, 22016, 151936, 32768, num_key_value_heads=32),
+    "qwen3": _defaults(4096, 32, 32, 22016, 151936, 32768, num_key_value_heads=32, head_dim=128),
+    "gemma": _defaults(
+        3072, 28, 16, 24576, 256000, 8192,
+        num_key_value_heads=16, head_dim=256, tie_word_embeddings=True,
+    ),
+    "gemma2": _defaults(2304, 26, 8, 9216, 256000, 8192, **_GEMMA2),
+    "gemma3_text": _defaults(2304, 26, 8, 9216, 262208, 131072, **_GEMMA2),
+    "gpt2": {
+        "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024,
+    },
+    "gpt_neox": _defaults(6144, 44, 64, 24576, 50432, 2048),
+    "opt": _defaults(768, 12, 12, 3072, 50272, 2048, ffn_dim=3072),
+    "phi": _defaults(2048, 24, 32, 8192, 51200, 2048),
+    "phi3": _defaults(3072, 32, 32, 8192, 32064, 4096),
+    "falcon": _defaults(4544, 32, 71, 4 * 4544, 65024, 2048),
+    "stablelm": _defaults(2560, 32, 32, 6912, 50304, 4096, num_key_value_heads=32),
+    "olmo2": _defaults(4096, 32, 32, 11008, 50304, 2048),
+    "smollm3": _defaults(
+        2048, 36, 16, 11008, 128256, 32768, num_key_value_heads=4, tie_word_embeddings=True
+    ),
+}  # fmt: skip
+"""The sizes that transformers' class of each model type has for fields that a file leaves out."""
+
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu_new": "composed",
@@ -48,22 +97,42 @@ def architecture(config: Config) -> Architecture:
         NoFormulaError: the formula does not cover the model type or variant.
         UsageError: a size is missing or wrong; the message says what to do.
     """
-    text = config.get("text_config")
-    if isinstance(text, Mapping):
-        config = text
+    config = _text_part(config)
     model_type = config.get("model_type")
     if model_type not in _READERS:
         raise NoFormulaError(
             f"model type {model_type!r}", f"the formula knows {', '.join(_READERS)}"
         )
     try:
-        return _READERS[model_type](config)
+        return _READERS[model_type]({**_DEFAULTS[model_type], **config})
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         msg = (
             f"configuration of type {model_type!r}: a value has the wrong type ({error}); give the "
             "config.json of a model of transformers"
         )
         raise UsageError(msg) from error
+
+
+def notes_on(config: Config) -> list[str]:
+    """Return sentences on what a plan for the model of ``config`` leaves out."""
+    notes = []
+    parts = [
+        name.removesuffix("_config")
+        for name in ("vision_config", "audio_config")
+        if config.get(name)
+    ]
+    if parts:
+        notes.append(f"only the text part is planned, without the {' and '.join(parts)} part")
+    if _text_part(config).get("quantization_config") or config.get("quantization_config"):
+        notes.append(
+            "the file's weights are quantised, but --dtype decides the planned number format"
+        )
+    return notes
+
+
+def _text_part(config: Config) -> Config:
+    text = config.get("text_config")
+    return text if isinstance(text, Mapping) else config
 
 
 def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: ANN401 - of any field
@@ -92,28 +161,18 @@ def _llama(config: Config) -> Architecture:
 
 def _mistral(config: Config) -> Architecture:
     window = config.get("sliding_window", 4096)  # null means none; only a missing one is 4,096
-    config = _with(config, num_key_value_heads=8)
     return _llama_like(config, **_windows(config, window))
 
 
 def _qwen3(config: Config) -> Architecture:
-    config = _with(config, head_dim=128)
     flags = {**_attention_bias(config), **_qwen_windows(config)}
     return _llama_like(config, query_key_norm="head", **flags)
 
 
 def _gemma(config: Config) -> Architecture:
-    config = _with(config, head_dim=256, tie_word_embeddings=True)
     return _llama_like(config, norm="rms32", activation="fused", **_attention_bias(config))
 
 
-_GEMMA: dict[str, Any] = {
-    "head_dim": 256,
-    "tie_word_embeddings": True,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-}
-"""Defaults that Gemma 2 and Gemma 3 share."""
 _CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
 
@@ -121,7 +180,6 @@ def _gemma2(config: Config) -> Architecture:
     for cap in _CAPS:
         if config.get(cap, 1) is None:  # by default both are bounded
             raise _unknown(config, cap)
-    config = _with(config, **_GEMMA, vocab_size=256000, max_position_embeddings=8192)
     return _llama_like(
         config,
         norm="rms32",
@@ -136,7 +194,6 @@ def _gemma2(config: Config) -> Architecture:
 
 
 def _gemma3(config: Config) -> Architecture:
-    config = _with(config, **_GEMMA, vocab_size=262208, max_position_embeddings=131072)
     _require_heads_divide(config)
     for cap in _CAPS:
         if config.get(cap):
@@ -162,7 +219,7 @@ def _stablelm(config: Config) -> Architecture:
         raise _unknown(config, "qk_layernorm")
     parallel = bool(config.get("use_parallel_residual", False))
     return _llama_like(
-        _with(config, num_key_value_heads=32),
+        config,
         norm="layer",
         norms=1 if parallel else 2,
         parallel=parallel,
@@ -268,7 +325,6 @@ def _falcon(config: Config) -> Architecture:
         {
             **config,
             "intermediate_size": config.get("ffn_hidden_size") or 4 * hidden,
-            "max_position_embeddings": config.get("max_position_embeddings", 2048),
         },
         kv_heads=1 if config.get("multi_query", True) and not new else own,
         tied=config.get("tie_word_embeddings", True),
@@ -292,11 +348,6 @@ def _falcon(config: Config) -> Architecture:
 def _attention_bias(config: Config, *, default: bool = False) -> dict[str, Any]:
     bias = bool(config.get("attention_bias", default))
     return {"qkv_bias": bias, "output_bias": bias}
-
-
-def _with(config: Config, **defaults: object) -> Config:
-    """Return ``config`` with the defaults of the model's class."""
-    return {**defaults, **{key: value for key, value in config.items() if value is not None}}
 
 
 def _size(config: Config, key: str) -> int:
@@ -376,7 +427,5 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
         float32_rotation=True,
         **_attention_bias(config),
     ),
-    "smollm3": lambda config: _llama(
-        _with(config, tie_word_embeddings=True, num_key_value_heads=4)
-    ),
+    "smollm3": _llama,
 }

@@ -10,7 +10,7 @@ from repro.core.names import Attention
 from repro.core.units import format_bytes
 from repro.memory.setting import Setting, TrainingMethod
 from repro.planner.architecture import Architecture
-from repro.planner.configurations import architecture
+from repro.planner.configurations import architecture, notes_on
 from repro.planner.formula import (
     LARGEST_BATCH,
     Moment,
@@ -158,7 +158,7 @@ def plan_model(
             tail has more blocks than the model, or the model has no SDPA.
         ReproError: transformers cannot build the model to simulate.
     """
-    known, notes = architecture(model.config), []
+    known, notes = architecture(model.config), notes_on(model.config)
     if known.eager_only and setting.attention == "sdpa":
         if not fall_back:
             msg = f"attention = 'sdpa': {model.name} has none; leave --attention out, or give eager"
@@ -219,7 +219,7 @@ def plan_unknown(
         UsageError: the tail has more blocks than the model.
         ReproError: transformers cannot build the model.
     """
-    facts, notes = _inspected(model.config), []
+    facts, notes = _inspected(model.config), notes_on(model.config)
     if shorten and facts.positions is not None:
         setting = replace(setting, context=min(setting.context, facts.positions))
     if facts.layers is not None:
@@ -260,6 +260,11 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
         kind = checked.model_type
         if kind in CONFIG_MAPPING and kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
             msg = f"model type {kind!r} is no causal language model of transformers"
+            if kind != (given := config.get("model_type")):
+                msg = (
+                    f"model type {given!r}: transformers has no language model of its text part "
+                    f"alone ({kind!r}); give the config.json of a text model with its sizes"
+                )
             raise ReproError(msg)
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(checked)  # type: ignore[no-untyped-call]

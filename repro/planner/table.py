@@ -23,7 +23,9 @@ NOT_COUNTED = (
 
 def plan_text(plan: Plan) -> str:
     """Return the plan of one model: a line for each method, then remarks."""
-    opening = f"{plan.model.name} ({plan.model.origin}): {plan.sizes.parameters:,} parameters"
+    name, origin = plan.model.name, plan.model.origin
+    opening = name if origin == name else f"{name} ({origin})"
+    opening += f": {plan.sizes.parameters:,} parameters"
     if isinstance(plan.sizes, Architecture):
         opening += f", {format_bytes(weight_bytes(plan.sizes, plan.setting))} of weights"
         basis = ["All columns but the last come from the planner's formula."]

@@ -289,7 +289,9 @@ def _row(
         lows, highs = zip(*ranges, strict=True)
         plausible = min(lows), max(highs)
     finding = replace(found.finding, plausible=plausible)
-    profile = (finding.profile or found.profile) if finding.is_run else None
+    if finding.is_run:
+        finding = replace(finding, profile=finding.profile or found.profile)
+    profile = finding.profile
     label, by_best = verdict(claim, finding), best_epoch_verdict(claim, finding)
     reason = finding.reason
     if by_best != label:

@@ -30,7 +30,7 @@ from repro.core.errors import ReproError
 from repro.data.text.tasks import data_of, task_of_seed
 from repro.finetuning.arms import LABELS, estimates, tuned_as, uses_engine
 from repro.finetuning.base_models import fingerprint
-from repro.finetuning.items import obtainable
+from repro.finetuning.items import obtainable, require_held_out
 from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
 from repro.finetuning.step_memory import Setup
@@ -56,6 +56,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     if uses_engine(config.noise):
         build()
     datasets = obtainable(config.datasets)
+    for task in dict.fromkeys(task_of_seed(name, config.seeds[0]) for name in datasets):
+        require_held_out(task, config.tuning_items)
     prepared = _prepared(context)
     planned = plan(config, datasets, prepared)
     yield from planned.results

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from repro.artifacts.zo_methods.arms import ARMS
+from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, comparisons
 from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
@@ -48,7 +48,7 @@ def zo_methods(records: Sequence[Record]) -> Figure:
             _memory(row[2], comparison)
         shown = {line.name for comparison in found for line in comparison.lines}
         handles: list[Any] = [
-            Line2D([], [], color=PALETTE[arm.colour], label=arm.label)
+            Line2D([], [], color=_colour(arm), label=arm.label)
             for name, arm in ARMS.items()
             if name in shown
         ]
@@ -70,7 +70,7 @@ def _curves(panel: Axes, comparison: TaskComparison, cost: str, value: str) -> N
 
 def _curve(panel: Axes, line: MethodSeeds, cost: str, value: str) -> None:
     """Draw the mean over seeds at each evaluation, and a mark at its end."""
-    colour = PALETTE[line.arm.colour]
+    colour = _colour(line.arm)
     costs = np.mean([record.metrics[cost] for record in line.records], axis=0)
     unit = 100 if value == "accuracy" else 1
     heights = unit * np.array([record.metrics[value] for record in line.records])
@@ -85,7 +85,7 @@ def _curve(panel: Axes, line: MethodSeeds, cost: str, value: str) -> None:
 def _memory(panel: Axes, comparison: TaskComparison) -> None:
     """Draw a bar for each method, in the order of their accuracy; the weights are darker."""
     for place, line in enumerate(comparison.lines):
-        metrics, colour = line.step.metrics, PALETTE[line.arm.colour]
+        metrics, colour = line.step.metrics, _colour(line.arm)
         panel.barh(place, metrics["peak_bytes"], 0.6, color=colour, alpha=0.6, linewidth=0)
         panel.barh(place, metrics["weights_bytes"], 0.6, color=colour, linewidth=0)
         panel.annotate(
@@ -100,3 +100,8 @@ def _memory(panel: Axes, comparison: TaskComparison) -> None:
     panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_bytes(count)))
     panel.xaxis.set_major_locator(MaxNLocator(4))
     panel.set(title="peak memory of a step", xlabel="weights (dark) and the rest of a step")
+
+
+def _colour(arm: ComparedMethod) -> Any:  # noqa: ANN401 - as matplotlib takes it
+    """Return the colour of a method; beyond the palette the first ones come again."""
+    return PALETTE[arm.colour % len(PALETTE)]

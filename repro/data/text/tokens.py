@@ -246,7 +246,8 @@ def _answer_tokens(task: PromptTask, texts: Sequence[str], tokenizer: Tokenizer)
         if (other := holder.setdefault(token, answer)) != answer:
             msg = (
                 f"task {task.name}: answers {other!r} and {answer!r} are the same token {token} of "
-                "the tokenizer; choose other words"
+                "the tokenizer; choose other words, or another model (that of the profile smoke "
+                "knows few)"
             )
             raise ReproError(msg)
     return np.array(list(found.values()), dtype=np.int32)
