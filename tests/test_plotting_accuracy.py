@@ -1,15 +1,17 @@
 """Accuracies and curves as drawn and tabulated, from made-up numbers."""
 
 from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from repro.core.names import METHOD_LABELS
 from repro.plotting.accuracy import Columns, Score, dots, table
-from repro.plotting.curves import LossCurve, curves
+from repro.plotting.curves import LINES, Line, Panel, curves
 
 CAP = 5.0
 """Size of an interval's caps, which are markers too."""
@@ -120,23 +122,27 @@ def test_table_leaves_out_what_the_paper_has_no_cell_for() -> None:
 
 STEEP = np.array([[2.3, 0.5, 0.02], [2.3, 0.7, 0.04], [2.3, 0.3, 0.06]])
 FLAT = np.array([[2.3, 1.5, 1.0], [2.3, 1.7, 1.2]])
+ZO, BP = METHOD_LABELS["full_zo"], METHOD_LABELS["full_bp"]
+
+
+def series(seeds: Any, profile: str = "paper", caveat: str = "", *, method: str = ZO) -> Line:
+    return Line(method, LINES[method], seeds, profile, caveat)
+
+
+def drawn(*lines: Line, kind: str = "train", dataset: str = "MNIST") -> dict[Any, Panel]:
+    return {(kind, dataset): Panel(f"{dataset}, {kind}", list(lines))}
+
+
+def losses(panels: dict[Any, Panel]) -> Figure:
+    return curves(panels, "loss", (4.6, 2.5), log_from=10)
 
 
 def test_curves_show_mean_and_range_over_seeds() -> None:
-    figure = curves(
-        {
-            "MNIST": {
-                "train": {
-                    "Full ZO": LossCurve(FLAT, "quick"),
-                    "Full BP": LossCurve(STEEP, "quick"),
-                },
-                "test": {"Full ZO": LossCurve(FLAT, "quick")},
-            },
-            "Fashion-MNIST": {
-                "train": {"Full ZO": LossCurve(FLAT)},
-                "test": {"Full ZO": LossCurve(FLAT)},
-            },
-        }
+    figure = losses(
+        drawn(series(FLAT, "quick"), series(STEEP, "quick", method=BP))
+        | drawn(series(FLAT), dataset="Fashion-MNIST")
+        | drawn(series(FLAT, "quick"), kind="test")
+        | drawn(series(FLAT), kind="test", dataset="Fashion-MNIST")
     )
     titles = [panel.get_title(loc="left") for panel in figure.axes]
     assert titles == [
@@ -165,8 +171,8 @@ def test_curves_show_mean_and_range_over_seeds() -> None:
 
 @pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-8])
 def test_labels_of_losses_do_not_overlap(smallest: float) -> None:
-    losses = np.array([[2.5, smallest]])
-    figure = curves({"MNIST": {kind: {"Full BP": LossCurve(losses)} for kind in ("train", "test")}})
+    line = series([[2.5, smallest]], method=BP)
+    figure = losses(drawn(line) | drawn(line, kind="test"))
     panel = figure.axes[0]
     figure.canvas.draw()
     bottom, top = panel.get_ylim()
@@ -181,7 +187,7 @@ def test_labels_of_losses_do_not_overlap(smallest: float) -> None:
 
 
 def test_one_seed_has_no_range() -> None:
-    figure = curves({"MNIST": {"train": {"Full ZO": LossCurve(FLAT[:1])}}})
+    figure = losses(drawn(series(FLAT[:1])))
     assert [text.get_text() for text in figure.legends[0].texts] == ["Full ZO"]
     assert not figure.axes[0].collections
     plt.close(figure)
@@ -189,7 +195,7 @@ def test_one_seed_has_no_range() -> None:
 
 def test_a_mean_ends_where_a_seed_diverged() -> None:
     ragged = [[2.3, 1.0, 0.9, 0.8], [2.3, 1.2]]
-    figure = curves({"MNIST": {"train": {"Full ZO": LossCurve(ragged, caveat="1 of 2 diverged")}}})
+    figure = losses(drawn(series(ragged, caveat="1 of 2 diverged")))
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == pytest.approx([2.3, 1.1])
     assert remarks(figure.axes[0]) == ["Full ZO: 1 of 2 diverged"]
@@ -198,8 +204,8 @@ def test_a_mean_ends_where_a_seed_diverged() -> None:
 
 
 def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
-    mixed = {"Full ZO": LossCurve(FLAT), "Full BP": LossCurve(STEEP, "quick", "1 of 3 diverged")}
-    figure = curves({"MNIST": {"train": mixed, "test": {"Full BP": mixed["Full BP"]}}})
+    quick = series(STEEP, "quick", "1 of 3 diverged", method=BP)
+    figure = losses(drawn(series(FLAT), quick) | drawn(quick, kind="test"))
     train, test = figure.axes
     assert train.get_title(loc="left") == "MNIST, train"
     assert remarks(train) == ["Full BP: quick, 1 of 3 diverged"]
@@ -211,7 +217,7 @@ def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
 
 
 def test_a_method_whose_seeds_all_diverged_at_once_is_named_and_has_no_line() -> None:
-    figure = curves({"MNIST": {"train": {"Full ZO": LossCurve([], caveat="3 of 3 diverged")}}})
+    figure = losses(drawn(series([], caveat="3 of 3 diverged")))
     (panel,) = figure.axes
     assert not panel.lines
     assert remarks(panel) == ["Full ZO: 3 of 3 diverged"]
@@ -223,11 +229,11 @@ def remarks(panel: Axes) -> list[str]:
 
 
 def test_a_method_has_its_own_line_whichever_are_drawn() -> None:
-    figure = curves({"MNIST": {"train": dict.fromkeys(METHOD_LABELS.values(), LossCurve(FLAT))}})
+    figure = losses(drawn(*(series(FLAT, method=method) for method in METHOD_LABELS.values())))
     lines = figure.axes[0].lines
     assert len({line.get_color() for line in lines}) == 4
     assert len({str(line._dash_pattern) for line in lines}) == 4
-    alone = curves({"MNIST": {"train": {METHOD_LABELS["cls1"]: LossCurve(FLAT)}}})
+    alone = losses(drawn(series(FLAT, method=METHOD_LABELS["cls1"])))
     assert alone.axes[0].lines[0].get_color() == lines[2].get_color()
     plt.close(figure)
     plt.close(alone)

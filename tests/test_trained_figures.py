@@ -141,15 +141,16 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
     ]
     figure = sparsity(records)
     mnist, fashion = figure.axes
-    scheduled, paper_scheduled, fixed, paper_fixed = mnist.lines
+    scheduled, fixed, paper_scheduled, paper_fixed = mnist.lines
     assert list(fixed.get_ydata()) == pytest.approx([10, 60, 70])
     printed = [line.get_ydata()[0] for line in (paper_scheduled, paper_fixed)]
     assert printed == [89.78, 80.26]  # in Table 1; in section 5.2
     assert paper_scheduled.get_color() == scheduled.get_color() != fixed.get_color()
     band = mnist.collections[0].get_paths()[0].vertices
     assert {round(y) for x, y in band if x == 2} == {80, 90}
-    assert remarks(mnist) == ["1 left out: other settings"]
-    assert remarks(fashion) == ["quick"]
+    arms = [text.get_text() for text in figure.legends[0].texts[:2]]
+    assert remarks(mnist) == [f"{arms[1]}: 1 left out: other settings"]
+    assert remarks(fashion) == [f"{arms[0]}: quick"]
     assert mnist.get_title(loc="left") == "MNIST"
     plt.close(figure)
 

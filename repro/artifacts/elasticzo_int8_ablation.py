@@ -21,8 +21,6 @@ Deviations from the paper:
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result
@@ -34,7 +32,6 @@ from repro.measurement.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from repro.artifacts.shared.comparisons import AxisComparison, Variant
@@ -72,6 +69,7 @@ DEFAULTS: Changes = {
     "sign": None,
 }
 """Coordinates of the runs with our defaults. A null sign means the rule of the precision."""
+_DOTS = {"marker": ".", "markersize": 3}
 
 
 @dataclass(frozen=True)
@@ -245,88 +243,52 @@ def draw_accuracy(records: Sequence[Record]) -> "Figure":
 
     Where there are several seeds, each is a thin line. Every panel has its own scale.
     """
-    import matplotlib.pyplot as plt
-
-    from repro.plotting.style import style
-
-    def row_of(one: "AxisComparison") -> tuple[str, str]:
-        return str(one.base.group.point["dataset"]), one.axis.name
-
-    rows = [list(row) for _, row in groupby(effects(records), row_of)]
-    across = max(len(row) for row in rows)
-    with style():
-        figure, grid = plt.subplots(
-            len(rows), across, figsize=(3.2 * across, 2.2 * len(rows)), squeeze=False
-        )
-        for axes, row in zip(grid, rows, strict=True):
-            for panel, comparison in zip(axes, row, strict=False):
-                _answers_panel(panel, comparison)
-            for unused in axes[len(row) :]:
-                unused.set_axis_off()
-            axes[0].set_ylabel("test accuracy (%)")
-    return figure
-
-
-def _answers_panel(panel: "Axes", one: "AxisComparison") -> None:
-    """Draw one method under the default and all alternatives of one question."""
     from repro.artifacts.shared.comparisons import by_epoch
-    from repro.plotting.style import BLUE, GREEN, ORANGE, title
+    from repro.plotting.curves import Line, Panel, Panels, curves
+    from repro.plotting.style import BLUE, GREEN, ORANGE
 
-    lines = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."))
-    variants = (one.base, *one.others)
-    for variant, (colour, dashes) in zip(variants, lines, strict=False):
-        answer = f"{variant.value} (default)" if variant.is_base else str(variant.value)
-        label = ", ".join(filter(None, (answer, variant.group.caveat)))
-        seeds = [by_epoch(record) for record in variant.group.records]
-        mean = [fmean(values) for values in zip(*seeds, strict=False)]
-        _plot(panel, mean, color=colour, ls=dashes, label=label)
-        for seed in seeds if len(seeds) > 1 else ():
-            _plot(panel, seed, color=colour, ls=dashes, lw=0.6, alpha=0.5)
-    of = _names(one.base.group)
-    name = f"{of['data set']}, {of['method']}\n{one.axis.name}"
-    panel.set_title(title(name, {variant.group.profile for variant in variants}))
-    panel.set_xlabel("epoch")
-    panel.legend(loc="lower right")
+    looks = (
+        {"color": BLUE, "linestyle": "-", **_DOTS},
+        {"color": ORANGE, "linestyle": "--", **_DOTS},
+        {"color": GREEN, "linestyle": "-.", **_DOTS},
+    )
+    panels: Panels = {}
+    for one in effects(records):
+        of = _names(one.base.group)
+        row = f"{of['data set']}, {one.axis.name}"
+        column = str(sum(row == other for other, _ in panels))
+        panels[row, column] = panel = Panel(f"{of['data set']}, {of['method']}\n{one.axis.name}")
+        for variant, look in zip((one.base, *one.others), looks, strict=False):
+            group, answer = variant.group, f"{variant.value}{' (default)' * variant.is_base}"
+            seeds = [by_epoch(record) for record in group.records]
+            panel.lines.append(Line(answer, look, seeds, group.profile, group.caveat))
+    return curves(panels, "test accuracy (%)", (3.2, 2.2), first=1, apart=True)
 
 
 def draw_restores(records: Sequence[Record]) -> "Figure":
     """Draw the share of clipped weights by epoch, with a panel for each data set."""
-    import matplotlib.pyplot as plt
+    from repro.plotting.curves import Line, Panel, Panels, curves
+    from repro.plotting.style import BLUE, PINK
 
-    from repro.plotting.style import BLUE, PINK, label_logarithms, style, title
-
-    colours = {"full_zo": BLUE, "cls1": PINK}
-    dashes = {"clip": "-", "exact": "--"}
-    found = {
-        dataset: list(variants)
-        for dataset, variants in groupby(
-            restored(records), lambda variant: _names(variant[1])["data set"]
+    colours, dashes = {"full_zo": BLUE, "cls1": PINK}, {"clip": "-", "exact": "--"}
+    panels: Panels = {}
+    for answer, group in restored(records):
+        of = _names(group)
+        panel = panels.setdefault(("", of["data set"]), Panel(of["data set"]))
+        colour = colours[str(group.point["method"])]
+        look = {"color": colour, "linestyle": dashes[answer], **_DOTS}
+        panel.lines.append(
+            Line(f"{of['method']}, {answer}", look, [shares(group)[0]], group.profile)
         )
-    }
-    with style():
-        figure, panels = plt.subplots(
-            1, len(found), figsize=(4.6 * len(found), 3.2), squeeze=False, sharey=True
-        )
-        for panel, (dataset, variants) in zip(panels.flat, found.items(), strict=True):
-            for answer, group in variants:
-                colour = colours[str(group.point["method"])]
-                label = f"{_names(group)['method']}, {answer}"
-                _plot(panel, shares(group)[0], label=label, color=colour, ls=dashes[answer])
-            panel.set(xlabel="epoch", yscale="log")
-            lowest, highest = panel.get_ylim()
-            label_logarithms(panel.yaxis, highest / lowest)
-            panel.set_title(title(dataset, {group.profile for _, group in variants}))
-        panels[0, 0].set_ylabel("perturbed weights that were clipped (%)")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    return figure
-
-
-def _plot(panel: "Axes", values: Sequence[float], **line: object) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    panel.plot(range(1, len(values) + 1), values, marker=".", markersize=3, **line)  # type: ignore[arg-type]
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    return curves(
+        panels,
+        "perturbed weights that were clipped (%)",
+        (4.6, 2.8),
+        first=1,
+        log_from=0,
+        share_y=True,
+        legend_columns=2,
+    )
 
 
 ARTIFACT = Artifact(

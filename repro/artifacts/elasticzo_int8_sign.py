@@ -243,42 +243,31 @@ def by_phase(records: Sequence[Record]) -> "DataFrame":
 
 def signs(records: Sequence[Record]) -> "Figure":
     """Draw the mean over seeds by epoch: a row for each data set, a column for each method."""
-    import matplotlib.pyplot as plt
     import seaborn as sns
 
-    from repro.plotting.style import INK, style, title
+    from repro.plotting.curves import Line, Panel, curves
+    from repro.plotting.style import INK, title
 
-    found = judged(records)
-    datasets = list(dict.fromkeys(dataset for dataset, _ in found))
-    methods = list(dict.fromkeys(method for _, method in found))
-    with style():
-        figure, grid = plt.subplots(
-            len(datasets),
-            len(methods),
-            figsize=(3.3 * len(methods), 2.5 * len(datasets) + 0.5),
-            squeeze=False,
-            sharex=True,
-            sharey=True,
-        )
-        for (dataset, method), group in found.items():
-            panel = grid[datasets.index(dataset), methods.index(method)]
-            for rule, colour, dashes in zip(
-                RULES, sns.color_palette("colorblind"), _DASHES, strict=False
-            ):
-                mean = mean_by_epoch(group, rule)
-                panel.plot(
-                    range(1, len(mean) + 1), mean, color=colour, ls=dashes, label=RULES[rule]
-                )
-            panel.axhline(_PUBLISHED, color=INK, lw=0.8, label="published: integer = float")
-            name = title(f"{DATASETS[dataset]}, {METHOD_LABELS[method]}", {group.profile})
-            panel.set_title(f"{name}\n{group.caveat}".rstrip())
-            panel.set_ylim(0, 101)
-        for panel in grid[-1]:
-            panel.set_xlabel("epoch")
-        for panel in grid[:, 0]:
-            panel.set_ylabel("share of steps (%)")
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    panels = {}
+    for (dataset, method), group in judged(records).items():
+        name = title(f"{DATASETS[dataset]}, {METHOD_LABELS[method]}", {group.profile})
+        panels[dataset, method] = panel = Panel(f"{name}\n{group.caveat}".rstrip())
+        for (rule, label), colour, dashes in zip(
+            RULES.items(), sns.color_palette("colorblind"), _DASHES, strict=False
+        ):
+            look = {"color": colour, "linestyle": dashes}
+            panel.lines.append(Line(label, look, [mean_by_epoch(group, rule)]))
+        panel.marks.append((_PUBLISHED, {"color": INK, "linewidth": 0.8}))
+    figure = curves(
+        panels,
+        "share of steps (%)",
+        (3.3, 2.5),
+        first=1,
+        share_y=True,
+        marks="published: integer = float",
+        legend_columns=3,
+    )
+    figure.axes[0].set_ylim(0, 101)
     return figure
 
 

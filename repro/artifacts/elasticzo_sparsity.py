@@ -9,7 +9,7 @@ Deviations from the paper:
    papers leave open.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,9 @@ from repro.integer.limits import PZero
 from repro.measurement.records import Record
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from repro.claims.trained import SeedGroup
-
 _SCHEDULE = "0.33, then 0.5, then 0.9"
-_DOTTED: dict[str, Any] = {"linestyle": ":"}
 
 
 @dataclass(frozen=True)
@@ -68,65 +64,31 @@ def sparsity(records: Sequence[Record]) -> "Figure":
     Dotted lines mark the published accuracies after 100 epochs. An arm's line ends with its
     shortest run.
     """
-    import matplotlib.pyplot as plt
     import seaborn as sns
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
+    from repro.artifacts.shared.columns import place, published
     from repro.claims.trained import SeedGroups
-    from repro.plotting.style import INK, style
+    from repro.plotting.curves import Line, Panel, Panels, curves
 
-    groups = list(SeedGroups(records))
-    datasets = [name for name in DATASETS if any(c.point["dataset"] == name for c in groups)]
+    groups = sorted(SeedGroups(records), key=lambda group: place(group.point))
     # as text in reverse, so that None, the schedule, comes before numbers
     arms = sorted({group.point["p_zero"] for group in groups}, key=str, reverse=True)
-    colours = dict(zip(arms, sns.color_palette("colorblind"), strict=False))
-    with style():
-        figure, panels = plt.subplots(
-            1, len(datasets), figsize=(4.4 * len(datasets), 3.1), squeeze=False, sharey=True
-        )
-        for panel, dataset in zip(panels.flat, datasets, strict=True):
-            _panel(panel, dataset, [c for c in groups if c.point["dataset"] == dataset], colours)
-        panels[0, 0].set_ylabel("test accuracy (%)")
-        handles: list[Any] = [
-            Line2D(
-                [],
-                [],
-                color=colour,
-                label=f"$p_{{zero}}$ = {_SCHEDULE if arm is None else f'{arm} in every epoch'}",
-            )
-            for arm, colour in colours.items()
-        ]
-        handles.append(Line2D([], [], color=INK, label="published, by colour", **_DOTTED))
-        handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="range over seeds"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
-    return figure
-
-
-def _panel(
-    panel: "Axes", dataset: str, groups: "Sequence[SeedGroup]", colours: Mapping[Any, Any]
-) -> None:
-    from matplotlib.lines import Line2D
-
-    from repro.artifacts.shared.columns import published
-    from repro.plotting.curves import plot_range
-    from repro.plotting.style import remark, title
-
-    profiles = {group.profile for group in groups}
-    remarks = []
-    for group in sorted(groups, key=lambda group: list(colours).index(group.point["p_zero"])):
-        colour = colours[group.point["p_zero"]]
-        seeds = [[100 * one for one in r.metrics["test_accuracy"]] for r in group.evaluated]
-        plot_range(panel, seeds, color=colour)
-        point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
-        if group.point["p_zero"] is not None:  # Table 1 has the schedule
-            point["p_zero"] = PAPER.p_zero
-        panel.axhline(published()[key(point)], color=colour, **_DOTTED)
-        if said := remark(group.profile, group.caveat, profiles):
-            remarks.append(Line2D([], [], color=colour, label=said))
-    panel.set(title=title(DATASETS[dataset], profiles), xlabel="epoch")
-    if remarks:
-        panel.legend(handles=remarks, loc="best")
+    panels: Panels = {}
+    for arm, colour in zip(arms, sns.color_palette("colorblind"), strict=False):
+        label = f"$p_{{zero}}$ = {_SCHEDULE if arm is None else f'{arm} in every epoch'}"
+        for group in (group for group in groups if group.point["p_zero"] == arm):
+            dataset = str(group.point["dataset"])
+            panel = panels.setdefault(("", dataset), Panel(DATASETS[dataset]))
+            seeds = [[100 * one for one in r.metrics["test_accuracy"]] for r in group.evaluated]
+            look = {"color": colour}
+            panel.lines.append(Line(label, look, seeds, group.profile, group.caveat))
+            point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
+            if arm is not None:  # Table 1 has the schedule
+                point["p_zero"] = PAPER.p_zero
+            panel.marks.append((published()[key(point)], {**look, "linestyle": ":"}))
+    return curves(
+        panels, "test accuracy (%)", (4.4, 2.7), share_y=True, marks="published, by colour"
+    )
 
 
 ARTIFACT = Artifact(

@@ -1,32 +1,34 @@
 """Draw and tabulate how accuracy and loss change over the epochs."""
 
 from collections.abc import Sequence
+from itertools import product
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from repro.artifacts.shared.columns import headings, place, published
 from repro.claims.elasticzo import CLOUD_EPOCHS, ROW_LABELS
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroup, SeedGroups
 from repro.measurement.records import Record, of_kind
-from repro.plotting.curves import LINES, LossCurve, curves
-from repro.plotting.style import INK, notice, style
+from repro.plotting.curves import LINES, Line, Panel, Panels, curves
+from repro.plotting.style import INK, notice
 
-_KINDS = ("train", "test")
+_NATS = "cross-entropy (nats)"
 
 
 def figure(records: Sequence[Record]) -> Figure:
-    """Draw train and test loss of every method, with a column per data set and precision."""
-    panels: dict[str, dict[str, dict[str, LossCurve]]] = {}
-    for group in _ordered(records):
-        column = panels.setdefault(", ".join(headings(group.point)), {k: {} for k in _KINDS})
-        for kind in _KINDS:
-            seeds = [record.metrics[f"{kind}_loss"] for record in group.evaluated]
-            column[kind][_method(group)] = LossCurve(seeds, group.profile, group.caveat)
-    return curves(panels)
+    """Draw train and test loss of every method, with a column per data set and precision.
+
+    A panel's vertical axis is logarithmic if its largest loss is ten times its smallest, or more.
+    """
+    panels: Panels = {}
+    for group, kind in product(_ordered(records), ("train", "test")):
+        column, method = ", ".join(headings(group.point)), _method(group)
+        panel = panels.setdefault((kind, column), Panel(f"{column}, {kind}"))
+        seeds = [record.metrics[f"{kind}_loss"] for record in group.evaluated]
+        panel.lines.append(Line(method, LINES[method], seeds, group.profile, group.caveat))
+    return curves(panels, _NATS, (4.6, 2.5), log_from=10)
 
 
 def clouds(records: Sequence[Record]) -> Figure:
@@ -36,34 +38,27 @@ def clouds(records: Sequence[Record]) -> Figure:
     is left out: in records of before 25 November 2026 it is the loss of the first 1,000 clouds,
     which have three of the 40 classes.
     """
-    runs: dict[str, list[Record]] = {}
-    for record in of_kind(records, "run"):
-        if record.point["dataset"] == "modelnet40":
-            runs.setdefault(ROW_LABELS[str(record.point["method"])], []).append(record)
-    if not runs:
+    accuracy, loss = Panel("ModelNet40, test accuracy"), Panel("ModelNet40, test loss")
+    printed: dict[str, float] = {}
+    runs = [run for run in of_kind(records, "run") if run.point["dataset"] == "modelnet40"]
+    for run in sorted(runs, key=lambda run: place(run.point)):
+        method = ROW_LABELS[str(run.point["method"])]
+        look = {**LINES[method], "linewidth": 1.0}
+        values = [100 * value for value in run.metrics["test_accuracy"]]
+        accuracy.lines.append(Line(method, look, [values]))
+        loss.lines.append(Line(method, look, [run.metrics["test_loss"]]))
+        printed[method] = published()[key(run.point)]
+    if not printed:
         return notice("No training run on ModelNet40 is recorded yet.")
-    kinds = {
-        "test_accuracy": ("test accuracy", "%", 100.0),
-        "test_loss": ("test loss", "cross-entropy (nats)", 1.0),
-    }
-    with style():
-        figure, panels = plt.subplots(1, len(kinds), figsize=(9.2, 3.4))
-        for panel, (name, (title, unit, scale)) in zip(panels, kinds.items(), strict=True):
-            for method, seeds in runs.items():
-                for seed in seeds:
-                    values = [scale * value for value in seed.metrics[name]]
-                    panel.plot(range(len(values)), values, linewidth=1.0, **LINES[method])
-            for epochs in CLOUD_EPOCHS:
-                panel.axvline(epochs, color=INK, linewidth=0.5, alpha=0.4)
-            panel.set(title=f"ModelNet40, {title}", xlabel="epoch", ylabel=unit)
-        printed = published()
-        for method, seeds in runs.items():
-            colour = LINES[method]["color"]
-            panels[0].axhline(printed[key(seeds[0].point)], color=colour, linewidth=2.5, alpha=0.35)
-        panels[0].set_ylim(0, 100)
-        handles = [Line2D([], [], label=name, **LINES[name]) for name in LINES if name in runs]
-        handles.append(Line2D([], [], color=INK, linewidth=2.5, alpha=0.35, label="published"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    for method, value in printed.items():
+        look = {"color": LINES[method]["color"], "linewidth": 2.5, "alpha": 0.35}
+        accuracy.marks.append((value, look))
+    figure = curves({("", "left"): accuracy, ("", "right"): loss}, "%", (4.6, 3), marks="published")
+    for panel, epochs in product(figure.axes, CLOUD_EPOCHS):
+        panel.axvline(epochs, color=INK, linewidth=0.5, alpha=0.4)
+    left, right = figure.axes
+    left.set_ylim(0, 100)
+    right.set_ylabel(_NATS)
     return figure
 
 
