@@ -2,8 +2,9 @@
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from repro.artifacts.base import Result
@@ -57,8 +58,8 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
     least = max(
         (_least_context(config, dataset, name) for name in sizes for dataset in datasets), default=1
     )
-    estimates = _Estimates(config, prepared)
-    budget = _budget(config, sizes, reasons, estimates)
+    estimate = _estimates(config, prepared)
+    budget = _budget(config, sizes, reasons, estimate)
     # else no record would show the set-up whose peak is the budget
     if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
         results.append(_result(config, "bp", budget, *budget.of_bp, chosen=False))
@@ -67,11 +68,11 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
     for arm in config.arms:
         models = _of_arm(config, arm, sizes, reasons)
         for proposals in _proposals(config, arm, models, least, budget):
-            tried = [*_tried(proposals, arm, estimates, budget)]
+            tried = _tried(proposals, arm, estimate, budget)
             rows = [_result(config, arm, budget, *one) for one in tried]
             results += [row for row in rows if row not in results]
-            kept = setups if _fits(arm, tried, budget) else too_large
-            kept.append(replace(tried[-1][0], arm=arm))
+            setup, _, fits = tried[-1]
+            (setups if fits else too_large).append(replace(setup, arm=arm))
     if not setups:
         msg = (
             f"device {config.device}: too little memory for every method and model; give smaller "
@@ -82,6 +83,8 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
 
 
 Estimated = tuple[Setup, dict[str, Any]]
+Estimate = Callable[[Arm, str, int, int], Estimated]
+"""Estimates the memory of an arm's step with a model, a batch size and a context."""
 Tried = tuple[Setup, dict[str, Any], bool]
 
 
@@ -117,39 +120,33 @@ def _require_positions(config: Config, model: str, size: Architecture) -> None:
         raise UsageError(msg)
 
 
-class _Estimates:
-    """Memory estimates of set-ups (formula, simulation, measurement), each made once."""
+def _estimates(config: Config, prepared: ResultCache) -> Estimate:
+    """Return a function that estimates set-ups by formula, simulation and measurement.
 
-    def __init__(self, config: Config, prepared: ResultCache) -> None:
-        self._config, self._prepared = config, prepared
-        self._known: dict[Setup, dict[str, Any]] = {}
+    Each is estimated once, even if it runs out of memory, which ``prepared`` does not keep.
+    """
+    code = source_sha256("finetuning", "measurement", "memory", "planner")
 
-    def of(self, arm: Arm, model: str, batch: int, context: int) -> Estimated:
-        here = self._config
-        measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # memory does not depend on n
-        dtype = here.dtype_of(arm)
-        setup = Setup(measured, model, dtype, batch, context, here.device, here.threads)
-        if setup not in self._known:
-            self._known[setup] = self._estimate(setup)
-        return setup, self._known[setup]
-
-    def _estimate(self, setup: Setup) -> dict[str, Any]:
-        code = source_sha256("finetuning", "measurement", "memory", "planner")
+    @cache
+    def estimated(setup: Setup) -> dict[str, Any]:
         ((_, metrics),) = run_in_subprocesses(
             "mezo_fig4 memory",
             memory_of_step,
             [setup],
-            lambda s: {
-                "kind": "memory",
-                **s.as_dict(),
-                "base": fingerprint(s.model),
-                "code": code,
-            },
+            lambda s: {"kind": "memory", **s.as_dict(), "base": fingerprint(s.model), "code": code},
             label=lambda s: f"{LABELS[s.arm]} on {s.model}, B={s.batch} N={s.context}",
-            store=self._prepared,
+            store=prepared,
             workers=1,
         )
         return metrics
+
+    def estimate(arm: Arm, model: str, batch: int, context: int) -> Estimated:
+        measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # memory does not depend on n
+        dtype = config.dtype_of(arm)
+        setup = Setup(measured, model, dtype, batch, context, config.device, config.threads)
+        return setup, estimated(setup)
+
+    return estimate
 
 
 def _least_context(config: Config, dataset: str, model: str) -> int:
@@ -185,7 +182,7 @@ def _budget(
     config: Config,
     sizes: Mapping[str, Architecture],
     reasons: Mapping[str, str],
-    estimates: _Estimates,
+    estimate: Estimate,
 ) -> _Budget:
     if config.every_model:
         return _Budget(math.inf)
@@ -193,7 +190,7 @@ def _budget(
         return _Budget(float(config.budget_bytes))
     models = _of_arm(config, "bp", sizes, reasons)
     largest = max(models, key=lambda name: models[name].parameters)
-    setup, metrics = estimates.of("bp", largest, config.batch, config.context)
+    setup, metrics = estimate("bp", largest, config.batch, config.context)
     peak = metrics.get("measured_peak_bytes")
     if peak is None:
         peak = memory_of(config.device)
@@ -223,30 +220,24 @@ def _proposals(
         yield proposals[:1] if limit == math.inf else proposals
 
 
-def _tried(
-    proposals: list[Proposal], arm: Arm, estimates: _Estimates, budget: _Budget
-) -> Iterator[Tried]:
-    """Measure one proposal after another until one stays within the budget; yield all of them."""
-    for proposal in proposals:
-        setup, metrics = estimates.of(arm, proposal.model, proposal.batch, proposal.context)
-        unlimited = budget.bytes == math.inf
-        fits = unlimited or metrics.get("measured_peak_bytes", math.inf) <= budget.bytes
-        yield setup, metrics, fits
-        if fits:
-            return
+def _tried(proposals: list[Proposal], arm: Arm, estimate: Estimate, budget: _Budget) -> list[Tried]:
+    """Measure one proposal after another until one stays within the budget; return all of them.
 
-
-def _fits(arm: Arm, tried: list[Tried], budget: _Budget) -> bool:
-    """Return whether the last proposal tried fits; ``False`` if none fits on the device.
+    The last one fits, unless none fits on the device.
 
     Raises:
         UsageError: some proposals fit on the device, but all of these exceed the budget.
     """
-    if tried[-1][2]:
-        return True
+    tried: list[Tried] = []
+    for proposal in proposals:
+        setup, metrics = estimate(arm, proposal.model, proposal.batch, proposal.context)
+        fits = metrics.get("measured_peak_bytes", math.inf) <= budget.bytes
+        tried.append((setup, metrics, fits))
+        if fits:
+            return tried
     took = [(m["measured_peak_bytes"], s) for s, m, _ in tried if "measured_peak_bytes" in m]
     if not took:
-        return False
+        return tried
     peak, least = min(took, key=lambda one: one[0])
     msg = (
         f"memory budget of {format_bytes(budget.bytes)}: too small for {LABELS[arm]}; give at "
