@@ -412,3 +412,9 @@ def test_settings_are_checked_again_at_every_step() -> None:
     elastic.b_bp = 9
     with pytest.raises(UsageError, match="b_bp = 9"):
         elastic.step(*batch())
+
+
+def test_a_method_shows_its_settings() -> None:
+    shown = repr(ElasticZOInt8(lenet(), "fc2", sign="integer", r_max=7, seed=3))
+    assert shown.startswith("ElasticZOInt8(r_max=7, p_zero=0.33, b_zo=1, b_bp=5, sign='integer'")
+    assert shown.endswith("seed=3)")

@@ -109,6 +109,11 @@ class Algorithm2(ABC):
         check_r_max("r_max", r_max)
         self.check_schedule()
 
+    def __repr__(self) -> str:
+        """Show every setting."""
+        rules = ", ".join(f"{name}={getattr(self, name)!r}" for name in Rules.__annotations__)
+        return f"{type(self).__name__}({rules})"
+
     @abstractmethod
     def step(self, inputs: IntegerTensor, labels: Tensor) -> StepInfo:
         """Do one step of Algorithm 2; see ``ElasticZOInt8.step``."""
