@@ -51,7 +51,7 @@ from repro.report import notebook_api
 records = notebook_api.newest_records("{slug}")"""
 _TABLES = "\nfrom repro.artifacts.{slug} import tables"
 _INCLUDE = re.compile(r"^<!-- include (\w+) -->\n", re.MULTILINE)
-"""A line of a template that stands for a file in ``repro/artifacts/shared``."""
+"""A line of a template, replaced by a file of ``repro/artifacts/shared``."""
 _TEMPLATE_FORMAT = {"extension": ".md", "split_at_heading": True}
 _TIMEOUT_S = 600
 
