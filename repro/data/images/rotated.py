@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from repro.data.base import Array, ArraySpec, DataSet
+from repro.data.base import Array, ArraySpec, DataSet, derived
 from repro.data.images.labelled import FASHION_MNIST, MNIST
 from repro.data.images.rotation import rotate
-from repro.data.sources.local import Derived
 from repro.data.splits import permutation, sample
 
 SIZE = 1024
@@ -57,7 +56,7 @@ def _rotated(base: DataSet, hashes: Mapping[str, str]) -> DataSet:
         title=f"{base.title}: {SIZE:,} + {SIZE:,}, rotated by 30 and 45 degrees",
         licence=base.licence,
         content=content,
-        sources=(Derived(base.name, make),),
+        sources=(derived(base.name, make),),
     )
 
 

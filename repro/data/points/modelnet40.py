@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import DataSet, Value, check_sha256
+from repro.data.base import DataSet, Value, check_sha256, mirror
 from repro.data.geometry import point_cloud, read_off
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
-from repro.data.sources.http import Http
-from repro.data.sources.local import Mirror
+from repro.data.sources.http import web_file
 
 CLASSES = (
     "airplane", "bathtub", "bed", "bench", "bookshelf", "bottle", "bowl", "car", "chair", "cone",
@@ -70,8 +69,8 @@ DATA_SETS = (
         terms=TERMS,
         content=cloud_specs(9_843, 2_468),
         sources=(
-            Http(f"https://modelnet.cs.princeton.edu/{ARCHIVE}", read_verified),
-            Mirror("modelnet40", lambda directory: read_verified(directory / ARCHIVE)),
+            web_file(f"https://modelnet.cs.princeton.edu/{ARCHIVE}", read_verified),
+            mirror("modelnet40", lambda directory: read_verified(directory / ARCHIVE)),
         ),
     ),
 )

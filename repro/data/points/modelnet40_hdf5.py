@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import BadContentError, DataSet, Value
+from repro.data.base import BadContentError, DataSet, Value, mirror
 from repro.data.geometry import normalise
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import TERMS
 from repro.data.sources.archives import copy_member
-from repro.data.sources.http import Http
-from repro.data.sources.local import Mirror
+from repro.data.sources.http import web_file
 
 DIRECTORY = "modelnet40_ply_hdf5_2048"
 FILES_MD5 = {
@@ -97,8 +96,8 @@ DATA_SETS = (
         terms=TERMS,
         content=cloud_specs(9_840, 2_468),
         sources=(
-            Http(f"https://shapenet.cs.stanford.edu/media/{DIRECTORY}.zip", read_archive),
-            Mirror(DIRECTORY, read_verified),
+            web_file(f"https://shapenet.cs.stanford.edu/media/{DIRECTORY}.zip", read_archive),
+            mirror(DIRECTORY, read_verified),
         ),
     ),
 )

@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from repro.data.arrays import read_npz
-from repro.data.base import BadContentError, DataSet, Value
+from repro.data.base import BadContentError, DataSet, Value, mirror
 from repro.data.points.clouds import SPLITS, cloud_specs
 from repro.data.points.modelnet40 import CLASSES, TERMS
-from repro.data.sources.local import Mirror
 
 FILE = "modelnet40_1024_i16.npz"
 UNIT = 32767
@@ -65,6 +64,6 @@ DATA_SETS = (
                 "e6d7df7e9d69094a6219460bf229e9ab7f374ec27b35bc8e0bc1ce843e88511f",
             ),
         ),
-        sources=(Mirror("modelnet40_points", lambda directory: read_file(directory / FILE)),),
+        sources=(mirror("modelnet40_points", lambda directory: read_file(directory / FILE)),),
     ),
 )

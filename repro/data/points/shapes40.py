@@ -15,10 +15,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import DataSet, Value
+from repro.data.base import DataSet, Value, generated
 from repro.data.geometry import Mesh, normalise, sample_surface, uniform
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
-from repro.data.sources.local import Generated
 
 TRAIN, TEST = 9_843, 2_468
 """Sizes of the splits, as in ModelNet40, but with all classes equally frequent."""
@@ -96,6 +95,6 @@ DATA_SETS = (
                 "822bd1f683c408ac18c0b5cb09113d0f2dbe21f89b42eeb7a796f3ceeee9ae09",
             ),
         ),
-        sources=(Generated(make),),
+        sources=(generated(make),),
     ),
 )

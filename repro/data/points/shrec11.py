@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.data.base import BadContentError, DataSet, Value
+from repro.data.base import BadContentError, DataSet, Value, mirror
 from repro.data.geometry import point_cloud, read_obj
 from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
-from repro.data.sources.local import Mirror
 
 CLASSES = (
     "alien", "ants", "armadillo", "bird1", "bird2", "camel", "cat", "centaur", "dino_ske",
@@ -87,6 +86,6 @@ DATA_SETS = (
                 "f3d6d5391baee13e039928f2a7710e5319ca00c1eb4680468fe8500a963fd90d",
             ),
         ),
-        sources=(Mirror("shrec11", read_verified),),
+        sources=(mirror("shrec11", read_verified),),
     ),
 )

