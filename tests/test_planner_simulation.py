@@ -20,7 +20,7 @@ from repro.planner.families import find
 from repro.planner.formula import estimate, weight_bytes
 from repro.planner.methods import PAPER, TRAINING_METHODS, unsupported_reason
 from repro.planner.models import Model
-from repro.planner.plan import plan_unknown
+from repro.planner.plan import plan_model
 
 ROOT = Path(__file__).parents[1]
 SHAPE = DecoderShape(context=64, layers=2, hidden=64, heads=4, vocabulary=128, batch=2)
@@ -243,10 +243,7 @@ def test_what_is_no_causal_language_model_is_refused(model_type: str) -> None:
 def test_a_model_of_another_kind_is_named_as_such(model_type: str) -> None:
     model = Model("mine", "a file", {"model_type": model_type})
     with pytest.raises(ReproError, match=f"{model_type!r} is no causal language model"):
-        plan_unknown(
-            model, [TRAINING_METHODS["mezo"]], Setting(context=8), 1e9,
-            shorten=False, fall_back=False, report=print,
-        )  # fmt: skip
+        plan_model(model, [TRAINING_METHODS["mezo"]], Setting(context=8), 1e9, report=print)
 
 
 def test_layers_registered_in_another_order_than_they_run_in_are_simulated() -> None:

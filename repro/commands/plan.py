@@ -152,26 +152,20 @@ def execute(args: argparse.Namespace) -> int:
 def _plan_model(
     args: argparse.Namespace, methods: list[TrainingMethod], setting: Setting, budget: float
 ) -> int:
-    from repro.planner.configurations import NoFormulaError
-    from repro.planner.plan import plan_model, plan_unknown
+    from repro.planner.plan import plan_model
 
     model = _model(args)
     assert model is not None  # noqa: S101 - the caller checked that an option names one
-    defaults = {"shorten": args.context is None, "fall_back": args.attention is None}
-    try:
-        plan = plan_model(model, methods, setting, budget, **defaults, simulated=args.simulate)
-    except NoFormulaError as error:
-        sys.stderr.write(
-            f"The formula does not cover {error.subject}; training steps are simulated.\n"
-        )
-        plan = plan_unknown(
-            model,
-            methods,
-            setting,
-            budget,
-            **defaults,
-            report=lambda line: sys.stderr.write(f"{line}\n"),
-        )
+    plan = plan_model(
+        model,
+        methods,
+        setting,
+        budget,
+        shorten=args.context is None,
+        fall_back=args.attention is None,
+        simulated=args.simulate,
+        report=lambda line: sys.stderr.write(f"{line}\n"),
+    )
     if args.json:
         _print_json(plan.as_dict())
     else:

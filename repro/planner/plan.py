@@ -10,7 +10,7 @@ from repro.core.names import Attention
 from repro.core.units import format_bytes
 from repro.memory.setting import Setting, TrainingMethod
 from repro.planner.architecture import Architecture
-from repro.planner.configurations import architecture, notes_on
+from repro.planner.configurations import NoFormulaError, architecture, notes_on
 from repro.planner.formula import (
     LARGEST_BATCH,
     Moment,
@@ -140,8 +140,12 @@ def plan_model(
     shorten: bool = False,
     fall_back: bool = True,
     simulated: bool = False,
+    report: Callable[[str], object] | None = None,
 ) -> Plan:
     """Plan ``model`` with every method.
+
+    Outside the formula, longest context and largest batch are found by simulating a few more steps
+    of each method, except for recurrent models, whose steps are simulated token by token.
 
     Args:
         model: what to train.
@@ -151,14 +155,23 @@ def plan_model(
         shorten: whether a context beyond the model's positions becomes all of them.
         fall_back: whether to use eager attention if the model has no SDPA.
         simulated: whether a step is simulated too, which takes seconds per method.
+        report: if given, a model outside the formula is planned by simulated steps only. It
+            receives a line that says so, and one for each method before its steps, which take
+            seconds to minutes.
 
     Raises:
-        NoFormulaError: the formula does not cover the model; see ``plan_unknown``.
+        NoFormulaError: the formula does not cover the model, and there is no ``report``.
         UsageError: a learned position embedding has no row for the last tokens of the context, the
             tail has more blocks than the model, or the model has no SDPA.
         ReproError: transformers cannot build the model to simulate.
     """
-    known, notes = architecture(model.config), notes_on(model.config)
+    try:
+        known, notes = architecture(model.config), notes_on(model.config)
+    except NoFormulaError as error:
+        if report is None:
+            raise
+        report(f"The formula does not cover {error.subject}; training steps are simulated.")
+        return _plan_unknown(model, methods, setting, budget, shorten, fall_back, report)
     if known.eager_only and setting.attention == "sdpa":
         if not fall_back:
             msg = f"attention = 'sdpa': {model.name} has none; leave --attention out, or give eager"
@@ -191,34 +204,16 @@ def plan_model(
     return Plan(model, known, tuple(notes), setting, budget, tuple(rows))
 
 
-def plan_unknown(
+def _plan_unknown(
     model: Model,
     methods: Sequence[TrainingMethod],
     setting: Setting,
     budget: float,
-    *,
     shorten: bool,
     fall_back: bool,
     report: Callable[[str], object],
 ) -> Plan:
-    """Plan a ``model`` outside the formula, by simulated steps only.
-
-    Longest context and largest batch are found by simulating a few more steps of each method,
-    except for recurrent models, whose steps are simulated token by token.
-
-    Args:
-        model: what to train.
-        methods: one row each.
-        setting: how.
-        budget: bytes.
-        shorten: whether a context beyond the model's positions becomes all of them.
-        fall_back: whether to use eager attention if the model has no SDPA.
-        report: receives a line for each method before its steps, which take seconds to minutes.
-
-    Raises:
-        UsageError: the tail has more blocks than the model.
-        ReproError: transformers cannot build the model.
-    """
+    """Plan a ``model`` outside the formula, by simulated steps only; see ``plan_model``."""
     facts, notes = _inspected(model.config), notes_on(model.config)
     if shorten and facts.positions is not None:
         setting = replace(setting, context=min(setting.context, facts.positions))
