@@ -10,8 +10,8 @@ from repro.artifacts.base import Artifact, Config, Context, Result, config_dict
 from repro.core import atomic
 from repro.core.errors import UnknownRunsError
 from repro.core.leftovers import sweep, tidy
-from repro.execution.executor import DryRunExecutor, Executor
 from repro.execution.local import LocalExecutor
+from repro.execution.schedule import DryRunExecutor, Executor
 from repro.measurement import environment
 from repro.measurement.environment import Environment
 from repro.measurement.prior_results import PriorResults

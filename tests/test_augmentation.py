@@ -15,7 +15,7 @@ from repro.data.points.augmentation import JITTER, JITTER_LIMIT, augment, jitter
 from repro.training import build as build_module
 from repro.training.build import build_learner
 from repro.training.checkpoint import Checkpoint
-from repro.training.float_learner import FloatLearner
+from repro.training.learners import FloatLearner
 from repro.training.loop import Curve, Epochs, Training, train
 from repro.training.run import FloatSettings, NetworkRun
 from repro.training.split import CloudAugmentation, SplitBatches

@@ -13,7 +13,7 @@ from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import PAPER, Phase, Schedule
 from repro.integer.tensor import IntegerTensor
 from repro.models.lenet5 import lenet5
-from repro.training.integer_learner import IntegerLearner
+from repro.training.learners import IntegerLearner
 
 EXPONENT = -5
 

@@ -21,7 +21,7 @@ from repro.measurement.environment import Environment
 from repro.training import build as build_module
 from repro.training import store as store_module
 from repro.training.build import build
-from repro.training.float_learner import FloatLearner
+from repro.training.learners import FloatLearner
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.store import CheckpointStore, identity
 from repro.training.trainer import TrainingTask, train_run

@@ -17,11 +17,17 @@ from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.training_runs import results
 from repro.cli import main
 from repro.core.errors import ReproError, UnknownRunsError
-from repro.execution.executor import DryRunExecutor
+from repro.execution.cluster import Node, require_alike, run_job, states_of
 from repro.execution.local import LocalExecutor, LocalPool
 from repro.execution.run_memory import run_bytes
-from repro.execution.schedule import ATTEMPTS, RunOutcome, RunsFailedError, described, train_all
-from repro.execution.worker import Node, require_alike, run_job, states_of
+from repro.execution.schedule import (
+    ATTEMPTS,
+    DryRunExecutor,
+    RunOutcome,
+    RunsFailedError,
+    described,
+    train_all,
+)
 from repro.harness import dry_run_artifact, run_artifact
 from repro.measurement.environment import Environment, capture
 from repro.measurement.records import read_run

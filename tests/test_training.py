@@ -32,8 +32,7 @@ from repro.models.lenet5 import lenet5
 from repro.training import build as build_module
 from repro.training.build import build
 from repro.training.checkpoint import Checkpoint
-from repro.training.float_learner import FloatLearner
-from repro.training.integer_learner import IntegerLearner
+from repro.training.learners import FloatLearner, IntegerLearner
 from repro.training.loop import (
     Curve,
     Epochs,

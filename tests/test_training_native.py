@@ -15,7 +15,7 @@ from repro.core.errors import UsageError
 from repro.core.names import MethodName, Precision
 from repro.training import run as run_module
 from repro.training.build import build_learner
-from repro.training.float_learner import NativeLearner
+from repro.training.learners import NativeLearner
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run

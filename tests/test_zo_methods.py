@@ -33,7 +33,7 @@ from repro.measurement.records import Record, read_run
 from repro.measurement.result_cache import ResultCache
 from repro.memory.measured import MeasuredPeak
 from repro.models.lean import LeanConv2d
-from repro.training.float_learner import FloatLearner
+from repro.training.learners import FloatLearner
 from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from repro.claims.verdict import Finding
-    from repro.execution.executor import Executor
+    from repro.execution.schedule import Executor
     from repro.measurement.environment import Environment
     from repro.measurement.prior_results import PriorResults
     from repro.measurement.records import Record

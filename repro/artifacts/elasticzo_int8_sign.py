@@ -79,7 +79,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     - ``run``: one training run. The point names data set, precision, method and batch size. The
       metrics are its curves, its settings and ``signs``, the counts of each epoch
-      (``repro.training.integer_learner.COUNTS``).
+      (``repro.training.learners.COUNTS``).
     """
     from repro.artifacts.shared.training_runs import image_runs, results
 

@@ -20,7 +20,7 @@ from repro.core.units import GB
 from repro.core.validation import require_positive, require_positive_int
 
 if TYPE_CHECKING:
-    from repro.execution.executor import Executor
+    from repro.execution.schedule import Executor
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _sweep(args: argparse.Namespace) -> int:
         msg = f"{args.slug} {why}, or sweep one of {_that_train()}"
         raise UsageError(msg)
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
-    from repro.execution.executor import DryRunExecutor
+    from repro.execution.schedule import DryRunExecutor
     from repro.harness import dry_run_artifact, run_artifact
 
     asked = artifact, options.profile, options.config, options.out

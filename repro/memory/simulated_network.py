@@ -16,8 +16,7 @@ from repro.integer.network import IntegerNetwork
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.network_step import NetworkStep
 from repro.memory.storages import StorageTracker
-from repro.training.float_learner import FloatLearner
-from repro.training.integer_learner import IntegerLearner
+from repro.training.learners import FloatLearner, IntegerLearner
 
 
 class Phases:

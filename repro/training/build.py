@@ -26,8 +26,7 @@ from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
-from repro.training.float_learner import FloatLearner, NativeLearner
-from repro.training.integer_learner import IntegerLearner
+from repro.training.learners import FloatLearner, IntegerLearner, NativeLearner
 from repro.training.loop import Curve, Epochs, Labelled, NetworkLearner, Training
 from repro.training.run import (
     AUGMENTATION,

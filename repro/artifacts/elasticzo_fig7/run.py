@@ -32,8 +32,8 @@ from repro.ondevice.build import build as build_engine
 from repro.ondevice.build import load
 from repro.ondevice.layers import layer_table
 from repro.training.build import build, build_learner
-from repro.training.float_learner import FloatLearner, NativeLearner
 from repro.training.hyperparameters import tuned_hyperparameters
+from repro.training.learners import FloatLearner, NativeLearner
 from repro.training.loop import Labelled
 from repro.training.run import NetworkRun
 from repro.training.split import Split

@@ -32,7 +32,7 @@ from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
 from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
 from repro.training.build import build
-from repro.training.float_learner import FloatLearner
+from repro.training.learners import FloatLearner
 from repro.training.loop import Curve, EqualParts, Training
 from repro.training.run import (
     NOISE,

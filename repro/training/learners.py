@@ -1,9 +1,15 @@
-"""Train integer networks by ElasticZO-INT8 with its schedule, in PyTorch or on the engine."""
+"""Train networks, in PyTorch or on the engine: in floating point and in integers.
 
-from collections.abc import Mapping
+Floating-point networks train by backpropagation or ElasticZO, integer networks by ElasticZO-INT8
+with its schedule.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from repro.integer.elasticzo_int8 import Algorithm2
 from repro.integer.loss import float_cross_entropy
@@ -11,10 +17,102 @@ from repro.integer.schedule import Schedule
 from repro.integer.sign import compare
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
+from repro.ondevice.floating import NativeElasticZO
 from repro.training.loop import Labelled, NetworkLearner
 
 COUNTS = ("steps", "integer_is_float", "exact_is_float", "integer_is_exact", "integer_is_zero")
 """Counts of an epoch: all steps, steps at which two rules agree, and steps with integer g = 0."""
+
+
+class FloatLearner(NetworkLearner):
+    """Minimises the cross-entropy of a classifier, with a step-wise decaying learning rate."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Any,  # noqa: ANN401 - MeZO, ElasticZO or Backprop
+        *,
+        prepare: Callable[[Tensor], Tensor],
+        decay: float,
+        decay_every: int,
+    ) -> None:
+        """Bind a method to a classifier, which trains in its present mode.
+
+        Args:
+            model: returns logits [B, classes]. In evaluation mode its batch norms are frozen.
+            optimizer: one of ``repro.methods``, made for the parameters of ``model``.
+            prepare: converts a batch of the data set to the model's input.
+            decay: factor applied to the learning rate (0.8 in the ElasticZO paper).
+            decay_every: number of epochs between decays (10 in the paper).
+        """
+        self.model, self._mode = model, model.training
+        self.optimizer = optimizer
+        self.prepare = prepare
+        self.decay, self.decay_every = decay, decay_every
+        self.initial_lr = [group["lr"] for group in optimizer.param_groups]
+
+    def start_epoch(self, epoch: int) -> None:
+        """Set the learning rate of ``epoch``."""
+        factor = self.decay ** (epoch // self.decay_every)
+        for group, lr in zip(self.optimizer.param_groups, self.initial_lr, strict=True):
+            group["lr"] = lr * factor
+
+    def step(self, batch: Labelled) -> StepInfo:
+        """Train on one minibatch; in training mode batch norm uses the minibatch's statistics."""
+        inputs, labels = batch
+        self.model.train(self._mode)  # an evaluation may have left the other mode
+        inputs = self.prepare(inputs)
+        self.optimizer.step(lambda: self.loss(inputs, labels))
+        info: StepInfo = self.optimizer.last
+        return info
+
+    @torch.no_grad()
+    def evaluate(self, batch: Labelled) -> tuple[float, int]:
+        """Return the summed cross-entropy of a batch, and the number of correct predictions."""
+        inputs, labels = batch
+        logits = self._logits(inputs)
+        loss = functional.cross_entropy(logits, labels, reduction="sum")
+        return float(loss), int((logits.argmax(1) == labels).sum())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to resume from."""
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from the result of ``state_dict``."""
+        self.load_weights(state)
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def load_weights(self, state: dict[str, Any]) -> None:
+        """Start with the weights, and nothing else, of another learner's state."""
+        self.model.load_state_dict(state["model"])
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        self.model.eval()
+        logits: Tensor = self.model(self.prepare(inputs))
+        return logits
+
+    def loss(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean cross-entropy for prepared inputs."""
+        return functional.cross_entropy(self.model(inputs), labels)
+
+
+class NativeLearner(FloatLearner):
+    """A network trained and evaluated by the on-device engine.
+
+    The engine has its own noise, so its runs resume only from its own states. The initial weights
+    may come from a PyTorch run.
+    """
+
+    optimizer: NativeElasticZO
+
+    def step(self, batch: Labelled) -> StepInfo:
+        """Train on one minibatch."""
+        inputs, labels = batch
+        return self.optimizer.step(self.prepare(inputs), labels)
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return self.optimizer.forward(self.prepare(inputs))
 
 
 class IntegerLearner(NetworkLearner):
