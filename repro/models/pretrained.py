@@ -230,27 +230,20 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
     Raises:
         ReproError: the file is damaged, or of an architecture that is not converted.
     """
-    from huggingface_hub.errors import StrictDataclassError
-
     header = read_header(gguf)
     _require_convertible(gguf, header)
     try:
         config = _config(gguf, header)
-    except (*_WRONG_METADATA, StrictDataclassError) as error:
+    except _OTHER_CAUSES:
+        raise
+    except Exception as error:  # with wrong metadata, transformers and gguf fail in many ways
         raise ReproError(_unreadable(gguf, error)) from error
     found: dict[str, Any] = config.to_dict()
     return found
 
 
-_WRONG_METADATA = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""With wrong metadata, transformers and gguf fail in many ways."""
+_OTHER_CAUSES = (ReproError, OSError, MemoryError)
+"""Errors that do not mean that a file is damaged, or that already say so."""
 
 
 def _config(gguf: Path, header: Header) -> "PreTrainedConfig":
@@ -270,8 +263,6 @@ def _unreadable(gguf: Path, error: Exception) -> str:
 
 
 def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
-    from huggingface_hub.errors import StrictDataclassError
-    from safetensors import SafetensorError
     from transformers import AutoTokenizer, GgufConfig
 
     try:
@@ -289,7 +280,9 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
             model.save_pretrained(whole)
             del model  # the tokenizer needs memory, too
             AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(whole)
-    except (*_WRONG_METADATA, SafetensorError, StrictDataclassError) as error:
+    except _OTHER_CAUSES:
+        raise
+    except Exception as error:  # as in ``gguf_config``
         raise ReproError(_unreadable(gguf, error)) from error
 
 
@@ -365,29 +358,16 @@ def explained(name: str) -> Iterator[None]:
         ReproError: the block failed, since the model is gated, absent or cannot be read.
     """
     import torch
-    from huggingface_hub.errors import GatedRepoError, StrictDataclassError
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined] # exported by name
-    from safetensors import SafetensorError
+    from huggingface_hub.errors import GatedRepoError
 
     if names_a_path(name) and not Path(name).exists():
         msg = f"model {name}: there is no such file or directory"
         raise UsageError(msg)
     try:
         yield
-    except (
-        AttributeError,
-        ImportError,
-        LookupError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        SafetensorError,
-        StrictDataclassError,
-        httpx.TransportError,
-    ) as error:  # with damaged files, transformers fails in many ways
-        if isinstance(error, torch.OutOfMemoryError):
-            raise  # the files are in order
+    except (ReproError, MemoryError, torch.OutOfMemoryError):
+        raise  # the files are in order
+    except Exception as error:  # with damaged files, transformers fails in many ways
         if isinstance(error.__cause__, GatedRepoError):
             msg = (
                 f"{name} is gated: accept its terms at https://huggingface.co/{name} and give a "
