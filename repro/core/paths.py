@@ -1,5 +1,6 @@
-"""Directories in which the suite keeps its files."""
+"""Directories in which the suite keeps its files, and the hash of a file."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -33,3 +34,9 @@ def notebooks_dir() -> Path:
 def results_dir() -> Path:
     """Return the directory of the records: ``REPRO_RESULTS``, else ``results`` here."""
     return Path(os.environ.get("REPRO_RESULTS") or "results")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

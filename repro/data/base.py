@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.core.errors import ReproError
+from repro.core.paths import sha256_of
 from repro.data.arrays import BadArrayError, map_npy
 
 Array = npt.NDArray[Any]
@@ -25,12 +26,6 @@ class SourceUnavailableError(ReproError):
 
 class BadContentError(ReproError):
     """A source delivered wrong content; nothing of it is kept."""
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_sha256(path: Path, expected: str) -> None:

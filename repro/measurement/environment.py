@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 import repro
+from repro.core.paths import sha256_of
 from repro.measurement.device import driver, memory_of
 
 LIBRARIES = ("torch", "transformers", "numpy", "memray", "torchvision", "datasets", "zo-repro")
@@ -72,9 +73,7 @@ def capture() -> Environment:
         commit=commit,
         dirty=dirty,
         source_sha256=source_sha256(),
-        constraints_sha256=(
-            hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None
-        ),
+        constraints_sha256=sha256_of(lock) if lock.is_file() else None,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
         cpu=_cpu_model(),

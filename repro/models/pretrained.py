@@ -15,10 +15,9 @@ from filelock import FileLock
 from repro.core.errors import ReproError, UsageError
 from repro.core.leftovers import new_directory
 from repro.core.names import BYTES, Dtype
-from repro.core.paths import cache_dir, names_a_path
+from repro.core.paths import cache_dir, names_a_path, sha256_of
 from repro.core.validation import require_choice
 from repro.data import cache
-from repro.data.base import sha256_of
 from repro.data.language_models import DATA_SETS, KEY
 from repro.models.gguf_header import Header, read_header
 

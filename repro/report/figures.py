@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.artifacts import index
+from repro.core.paths import sha256_of
 from repro.measurement.records import read_runs
-from repro.report.kept import kept, key_of, sha256
+from repro.report.kept import kept, key_of
 
 
 def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
@@ -21,12 +22,12 @@ def draw(slug: str, runs: Sequence[Path], directory: Path) -> list[Path]:
 
     def hashes() -> dict[str, str]:
         drawn.extend(_draw(slug, runs, directory))
-        return {path.name: sha256(path) for path in drawn}
+        return {path.name: sha256_of(path) for path in drawn}
 
     name = f"figures-{slug}"
     expected = kept(name, key, hashes)
     paths = [directory / file for file in expected]
-    if drawn or all(path.is_file() and sha256(path) == expected[path.name] for path in paths):
+    if drawn or all(path.is_file() and sha256_of(path) == expected[path.name] for path in paths):
         return paths
     return _draw(slug, runs, directory)  # the files were changed or removed
 

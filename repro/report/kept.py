@@ -15,7 +15,7 @@ from typing import Any
 
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.core.paths import cache_dir
+from repro.core.paths import cache_dir, sha256_of
 
 _PACKAGE = Path(__file__).parents[1]
 _SUFFIXES = (".py", ".md", ".html", ".css", ".js")
@@ -25,7 +25,7 @@ _LIBRARIES = ("griffelib", "jinja2", "latex2mathml", "matplotlib", "nbconvert", 
 
 def key_of(paths: Iterable[Path], *more: str) -> str:
     """Return the cache key for results made from the files ``paths`` and the texts ``more``."""
-    parts = [_of_the_code(), *(f"{path.name} {sha256(path)}" for path in paths), *more]
+    parts = [_of_the_code(), *(f"{path.name} {sha256_of(path)}" for path in paths), *more]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -53,14 +53,9 @@ def kept(name: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 -
     return json.loads(text)["value"]  # as from the cache, where a tuple is a list
 
 
-def sha256(path: Path) -> str:
-    """Return the hash of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @cache
 def _of_the_code() -> str:
     files = sorted(path for path in _PACKAGE.rglob("*") if path.suffix in _SUFFIXES)
-    lines = [f"{path.relative_to(_PACKAGE)} {sha256(path)}" for path in files]
+    lines = [f"{path.relative_to(_PACKAGE)} {sha256_of(path)}" for path in files]
     lines += [f"{library} {version(library)}" for library in _LIBRARIES]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -30,10 +30,10 @@ from repro.artifacts import index
 from repro.claims.index import CLAIMS
 from repro.core import atomic
 from repro.core.errors import ReproError
+from repro.core.paths import sha256_of
 from repro.core.processes import environment_set, same_package
 from repro.report.claims_table import run_rows
 from repro.report.formatting import FOLDED
-from repro.report.kept import sha256
 from repro.report.markdown import claims_markdown
 from repro.report.runs import RECORDS
 
@@ -156,7 +156,7 @@ def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
     cells = json.dumps([[cell.cell_type, cell.source] for cell in assemble(slug).cells])
     table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
-        "records_sha256": {run.name: sha256(run) for run in runs},
+        "records_sha256": {run.name: sha256_of(run) for run in runs},
         "cells_sha256": hashlib.sha256(cells.encode()).hexdigest(),
         "claims_sha256": hashlib.sha256(table.encode()).hexdigest(),
     }

@@ -1,7 +1,6 @@
 """Publish a directory as a whole or not at all, with a list of its own files."""
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.leftovers import temporary_directory
+from repro.core.paths import sha256_of
 
 MANIFEST = "SHA256SUMS"
 """File with the hashes of all other files, in the format of ``sha256sum``."""
@@ -35,7 +35,7 @@ def published(target: Path) -> Iterator[Path]:
             fresh.mkdir()
             yield fresh
             (fresh / MARK).write_text("`repro report --html` replaces this directory.\n")
-            sums = {n: hashlib.sha256((fresh / n).read_bytes()).hexdigest() for n in _files(fresh)}
+            sums = {n: sha256_of(fresh / n) for n in _files(fresh)}
             lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
             (fresh / MANIFEST).write_text("".join(lines), encoding="utf-8")
             with _alone_in(target.parent):

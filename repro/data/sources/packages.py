@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from repro.core.paths import sha256_of
 from repro.core.processes import run_command
 from repro.data.base import (
     BadContentError,
@@ -20,7 +21,6 @@ from repro.data.base import (
     SourceUnavailableError,
     Value,
     check_sha256,
-    sha256_of,
 )
 
 _STANDARD_ERROR = 2
