@@ -56,8 +56,8 @@ def test_without_onednn_the_allocator_gives_what_the_tensors_take() -> None:
     All but the state of PyTorch's generator, which the passes share and no operator makes.
     """
     tasks = [
-        NetworkTask(NetworkStep("lenet5", "fp32", "cls1", 32), 1, "onednn", chosen=False),
-        NetworkTask(NetworkStep("lenet5", "int8", "full_zo", 32), 1, "onednn", chosen=False),
+        NetworkTask(NetworkStep("lenet5", "fp32", "cls1", 32), threads=1, onednn=False),
+        NetworkTask(NetworkStep("lenet5", "int8", "full_zo", 32), threads=1, onednn=False),
     ]
     preload = ["repro.memory.measured_network"]
     for task, found in run_isolated(measure_network, tasks, workers=2, preload=preload):
@@ -71,7 +71,7 @@ def test_without_onednn_the_allocator_gives_what_the_tensors_take() -> None:
 def test_a_small_batch_in_integers_takes_a_tenth_more_than_the_bound() -> None:
     """Backends' scratch included; the noise is drawn in pieces that do not count."""
     steps = [NetworkStep("lenet5", "int8", method, 32) for method in ("full_zo", "cls1")]
-    tasks = [NetworkTask(step, 1, "onednn", chosen=True) for step in steps]
+    tasks = [NetworkTask(step, threads=1, onednn=True) for step in steps]
     preload = ["repro.memory.measured_network"]
     for task, found in run_isolated(measure_network, tasks, workers=2, preload=preload):
         layers = task.step.layers()

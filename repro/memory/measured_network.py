@@ -18,7 +18,7 @@ import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import memray
 import torch
@@ -54,14 +54,26 @@ class NetworkTask:
 
     step: NetworkStep
     threads: int
-    choice: Literal["onednn", "compact"]
-    """What ``chosen`` decides: whether PyTorch's oneDNN backend may be used, or whether the integer
-    engine processes one sample at a time."""
-    chosen: bool
+    onednn: bool
+    """Whether PyTorch's oneDNN backend may be used."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the task as plain values, for records and cache keys."""
-        return self.step.as_dict() | {"threads": self.threads, self.choice: self.chosen}
+        return self.step.as_dict() | {"threads": self.threads, "onednn": self.onednn}
+
+
+@dataclass(frozen=True)
+class EngineTask:
+    """One point to measure; picklable."""
+
+    step: NetworkStep
+    threads: int
+    compact: bool
+    """Whether the integer engine processes one sample at a time."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the task as plain values, for records and cache keys."""
+        return self.step.as_dict() | {"threads": self.threads, "compact": self.compact}
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
         UsageError: the number of threads is below 1.
     """
     torch.set_num_threads(require_positive_int("threads", task.threads))
-    torch.backends.mkldnn.set_flags(task.chosen)  # type: ignore[no-untyped-call]
+    torch.backends.mkldnn.set_flags(task.onednn)  # type: ignore[no-untyped-call]
     inputs, labels = task.step.make_batch()
     task.step.learner().step((inputs, labels))
     gc.collect()
@@ -112,8 +124,8 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
         return balance(memray.FileReader(capture).get_allocation_records())
 
 
-def measure_engine(task: NetworkTask) -> dict[str, int]:
-    """Measure two training steps of ``task.step`` on the engine; call it in a fresh process.
+def measure_engine(task: EngineTask) -> dict[str, int]:
+    """Measure two training steps of ``task.step``; call it in a fresh process.
 
     Returns:
         Sizes in bytes. ``total_bytes`` is the peak from the creation of the engine on, including
@@ -146,7 +158,7 @@ def measure_engine(task: NetworkTask) -> dict[str, int]:
     }
 
 
-def _engine(task: NetworkTask) -> Callable[[], Any]:
+def _engine(task: EngineTask) -> Callable[[], Any]:
     """Return a function that creates the engine's network; the source network does not count."""
     step = task.step
     first = step.partition(step.layers())
@@ -154,7 +166,7 @@ def _engine(task: NetworkTask) -> Callable[[], Any]:
     if step.precision == "int8":
         structure = lenet5(bias=False)
         network = IntegerNetwork.random(structure, seed=0)
-        limits["compact"] = task.chosen
+        limits["compact"] = task.compact
         return partial(NativeElasticZOInt8, network, structure, step.sample, first, **limits)
     model = lenet5() if step.network == "lenet5" else pointnet()
     return partial(NativeElasticZO, model, step.sample, first, lr=1e-3, eps=1e-3, **limits)
