@@ -383,7 +383,6 @@ def test_integers_need_a_network_without_additions(where: str, how: str) -> None
     [
         {"rule": lambda estimates: [e.projected_gradient / 2 for e in estimates]},
         {"clip": 1.0},
-        {"seed": 1},
         {"eps": 1e-2},
     ],
 )
@@ -397,6 +396,13 @@ def test_the_state_of_another_method_or_rule_is_refused(other: dict[str, Any]) -
     fzoo = FZOO([theta], lr=1e-3, eps=1e-3).state_dict()
     with pytest.raises(UsageError, match="'method': 'FZOO'"):
         MeZO([theta], **usual, **alike).load_state_dict(fzoo)
+
+
+def test_a_state_brings_its_seed() -> None:
+    theta = torch.nn.Parameter(torch.ones(4))
+    resumed = MeZO([theta], lr=1e-3, eps=1e-3)
+    resumed.load_state_dict(MeZO([theta], lr=1e-3, eps=1e-3, seed=5).state_dict())
+    assert resumed.settings["seed"] == 5
 
 
 class Averaged:

@@ -346,6 +346,7 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
     monkeypatch.setattr(run_module, "train_in_subprocesses", trained)
     monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
     monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
+    monkeypatch.setattr(run_module, "require_held_out", lambda *_: None)
     results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
     grid = [run for run in made if run.tuning]
     assert [(r.arm, r.lr) for r in grid[:3]] == [("bp", lr) for lr in QUICK.bp_lrs]
@@ -386,6 +387,7 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], dict[s
         monkeypatch.setattr(subprocesses, "train_run", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
         monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
+        monkeypatch.setattr(run_module, "require_held_out", lambda *_: None)
 
     return install
 
@@ -1038,6 +1040,28 @@ def test_a_wrong_setting_is_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         replace(QUICK, **change)
+
+
+def test_a_task_with_too_few_rows_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from repro.cli import main
+
+    def measured(*_: object) -> None:
+        pytest.fail("a step was measured")
+
+    monkeypatch.setattr(run_module, "plan", measured)
+    rows = "text\tlabel\n" + "".join(f"item {n}\t{n % 2}\n" for n in range(12))
+    (tmp_path / "train.tsv").write_text(rows)
+    (tmp_path / "validation.tsv").write_text(rows.replace("item", "other"))
+    task = tmp_path / "small.toml"
+    task.write_text(
+        'template = "{text}"\ntrain = "train.tsv"\nvalidation = "validation.tsv"\n'
+        '[answers]\n0 = " no"\n1 = " yes"\n'
+    )
+    arguments = ["--profile", "quick", "--datasets", str(task), "--out", str(tmp_path / "out")]
+    assert main(["run", "mezo_fig4", *arguments]) == 2
+    assert "64 training items are to be held out" in capsys.readouterr().err
 
 
 @pytest.mark.slow

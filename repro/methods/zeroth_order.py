@@ -192,6 +192,7 @@ class ZerothOrder(torch.optim.Optimizer):
             # a copy: while a view of its bytes exists, the log cannot grow
             "log": torch.from_numpy(np.array(self.log.data, np.uint8)),
             "settings": self.log.settings | self._own_settings,
+            "seed": self.seed,
             # of a rule that remembers earlier steps
             "rule": self.rule.state_dict() if hasattr(self.rule, "state_dict") else {},
         }
@@ -201,7 +202,7 @@ class ZerothOrder(torch.optim.Optimizer):
     def _own_settings(self) -> dict[str, Any]:
         """The settings that decide a run's steps and are not in its log."""
         rule = getattr(self.rule, "__name__", type(self.rule).__name__)
-        return {"method": type(self).__name__, "rule": rule, "clip": self.clip, "seed": self.seed}
+        return {"method": type(self).__name__, "rule": rule, "clip": self.clip}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume from the result of ``state_dict``.
@@ -210,7 +211,7 @@ class ZerothOrder(torch.optim.Optimizer):
             UsageError: the state belongs to a run with other settings; one log cannot hold both.
         """
         state = dict(state_dict)
-        own = {"state", "param_groups", "seeds", "log", "settings", "rule"}
+        own = {"state", "param_groups", "seeds", "seed", "log", "settings", "rule"}
         if state.keys() != own:
             differing = ", ".join(sorted(state.keys() ^ own))
             msg = (
@@ -225,10 +226,12 @@ class ZerothOrder(torch.optim.Optimizer):
                 "optimizer with the run's settings"
             )
             raise UsageError(msg)
-        if remembered := state.pop("rule"):
-            cast("Any", self.rule).load_state_dict(remembered)
+        seed, remembered = state.pop("seed"), state.pop("rule")
         seeds, log = state.pop("seeds"), state.pop("log")
         super().load_state_dict(state)  # first, since it refuses groups that do not fit
+        if remembered:
+            cast("Any", self.rule).load_state_dict(remembered)
+        self.seed = seed
         self._seeds.set_state(seeds.cpu())  # loaders move all tensors to the device
         self.log.data = bytearray(log.cpu().numpy())
 

@@ -56,8 +56,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     if uses_engine(config.noise):
         build()
     datasets = obtainable(config.datasets)
-    for task in dict.fromkeys(task_of_seed(name, config.seeds[0]) for name in datasets):
-        require_held_out(task, config.tuning_items)
+    for name in datasets:  # before memory is measured for minutes
+        require_held_out(task_of_seed(name, config.seeds[0]), config.tuning_items)
     prepared = _prepared(context)
     planned = plan(config, datasets, prepared)
     yield from planned.results
