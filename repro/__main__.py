@@ -29,7 +29,7 @@ def main() -> int:
 
 def _saves(arguments: list[str]) -> bool:
     """Return whether the command keeps its progress; a plan or a report begins again."""
-    return any(name in arguments[1:2] for name in ("run", "sweep", "gpu", "data"))
+    return "".join(arguments[1:2]) in {"run", "sweep", "gpu", "data"}
 
 
 def _run() -> int:

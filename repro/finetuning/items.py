@@ -73,8 +73,8 @@ def require_held_out(task: PromptTask, tuning: int) -> None:
         UsageError: it has no more than these; the message says what to do.
     """
     if task.tuning is None:
-        rows = task.rows("train")[0], task.rows("validation")[0]
-        _candidates(task, _apart(task, *rows), tuning)
+        texts = [task.identity(row) for row in task.rows("train")[0]]
+        _candidates(task, _apart(task, texts, task.rows("validation")[0]), tuning)
 
 
 def load_items(
@@ -108,7 +108,7 @@ def load_items(
     validation, _ = task.rows("validation")
     labels = [np.array([task.class_of(row) for row in rows]) for rows in (train, validation)]
     texts = [task.identity(row) for row in train]
-    apart = _apart(task, train, validation)
+    apart = _apart(task, texts, validation)
     if task.tuning is None:
         candidates = _candidates(task, apart, tuning)
         _, held_out = holdout(labels[0][candidates], tuning)
@@ -176,11 +176,11 @@ def _require_fit(
 
 
 def _apart(
-    task: PromptTask, train: Sequence[Row], validation: Sequence[Row]
+    task: PromptTask, texts: Sequence[object], validation: Sequence[Row]
 ) -> npt.NDArray[np.bool_]:
-    """Return which training rows, [N], share no text with a validation row."""
+    """Return which ``texts`` of training rows, [N], no validation row has."""
     published = {task.identity(row) for row in validation}
-    return np.array([task.identity(row) not in published for row in train], dtype=bool)
+    return np.array([text not in published for text in texts], dtype=bool)
 
 
 def _candidates(task: PromptTask, apart: npt.NDArray[np.bool_], tuning: int) -> Indices:
