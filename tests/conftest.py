@@ -22,12 +22,14 @@ settings.register_profile("repro", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("repro")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Leave the objects shared by all tests out of garbage collection, for speed."""
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> None:
+    """Leave what earlier tests imported and kept out of garbage collection.
+
+    A measurement of memory collects garbage often, which takes longer with each module in use.
+    """
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

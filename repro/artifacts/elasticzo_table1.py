@@ -99,7 +99,7 @@ SMOKE = Config(
     image_items=512,
     cloud_epochs=(1,),
     cloud_items=64,
-    cloud_points=32,
+    cloud_points=8,
 )
 
 

@@ -48,6 +48,7 @@ SMOKE = Config(
     methods=("full_zo", "full_bp"),
     seeds=(0,),
     epochs=2,
+    image_items=512,
 )
 
 

@@ -29,6 +29,7 @@ def fine_tuning(
     seed: int,
     epochs: int,
     integer_pretraining_epochs: int,
+    pretraining_items: int | None = None,
     device: Device = "cpu",
 ) -> NetworkRun:
     """Return a run that fine-tunes on a rotated set after pre-training on the unrotated one.
@@ -44,6 +45,7 @@ def fine_tuning(
         seed: seed of both runs.
         epochs: epochs of fine-tuning (50 in the paper).
         integer_pretraining_epochs: epochs of NITI (100 in the paper).
+        pretraining_items: images for pre-training; by default all.
         device: device of both runs.
     """
     unrotated = vision_task(task).pixels_of
@@ -55,6 +57,7 @@ def fine_tuning(
         settings=PRE_TRAINING if precision == "fp32" else IntegerSettings(),
         epochs=1 if precision == "fp32" else integer_pretraining_epochs,
         seed=seed,
+        train_items=pretraining_items,
         device=device,
     )
     return NetworkRun(task, precision, method, settings, epochs, seed, device=device, start=start)

@@ -99,9 +99,9 @@ SMOKE = Config(
     cloud_datasets=("shapes40",),
     cloud_epochs=1,
     cloud_items=64,
-    cloud_points=32,
+    cloud_points=8,
     long_cloud_epochs=2,
-    long_cloud_points=64,
+    long_cloud_points=16,
 )
 ARTIFACT = Artifact(
     slug="elasticzo_discrepancies",

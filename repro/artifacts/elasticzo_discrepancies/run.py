@@ -172,7 +172,7 @@ def _test_images(config: Config) -> Asked:
     """
     asked: Asked = []
     for dataset, precision, seed in product(config.datasets, _PRECISIONS, config.seeds):
-        start = _tuned(config, dataset, 30, precision, "full_bp", seed).start
+        start = rotated_run(config, dataset, 30, precision, "full_bp", seed).start
         assert start is not None  # noqa: S101 - fine-tuning has one
         asked += [
             (start, RotatedImages(angle, **view))
@@ -180,7 +180,7 @@ def _test_images(config: Config) -> Asked:
         ]
         if dataset == "mnist":
             for angle, method in product(config.angles, ZEROTH_ORDER):
-                own = _tuned(config, dataset, angle, precision, method, seed)
+                own = rotated_run(config, dataset, angle, precision, method, seed)
                 variants = (
                     [own] if precision == "fp32" else [c for c, _ in Ablation([own], _BATCH).runs()]
                 )
@@ -199,7 +199,7 @@ def _pre_training(config: Config) -> Asked:
     asked: Asked = []
     grid = product(config.datasets, config.rates, config.batches, config.long_seeds)
     for dataset, rate, batch, seed in grid:
-        base = _tuned(config, dataset, 30, "fp32", "full_bp", seed)
+        base = rotated_run(config, dataset, 30, "fp32", "full_bp", seed)
         start = change(base, {"start_lr": rate, "start_batch": batch}).start
         assert start is not None  # noqa: S101 - fine-tuning has one
         asked += [
@@ -213,7 +213,7 @@ def _integer_tuning(config: Config) -> Iterator[Ablation]:
     """Yield ablations of the rows that differ most, and of every row with another batch size."""
     rows = product(config.datasets, config.angles, METHODS, config.seeds)
     for dataset, angle, method, seed in rows:
-        base = _tuned(config, dataset, angle, "int8", method, seed)
+        base = rotated_run(config, dataset, angle, "int8", method, seed)
         yield Ablation([base], _BATCH)
         if dataset == "fashion_mnist" and (method == "full_zo" or (angle, method) == (45, "cls1")):
             yield Ablation([base], causes.OF_INTEGER_TUNING)
@@ -223,7 +223,7 @@ def _float_tuning(config: Config) -> Iterator[Ablation]:
     """Yield the ablations of Cls2 on Fashion-MNIST, where we are below the table."""
     if "fashion_mnist" in config.datasets:
         for angle, seed in product(config.angles, config.long_seeds):
-            base = _tuned(config, "fashion_mnist", angle, "fp32", "cls2", seed)
+            base = rotated_run(config, "fashion_mnist", angle, "fp32", "cls2", seed)
             yield Ablation([base], causes.OF_FLOAT_TUNING)
 
 
@@ -262,15 +262,6 @@ def _point_nets(
     return list(
         scratch_runs(seeds, config.cloud_datasets, ("fp32",), methods, images=budget, clouds=budget)
     )
-
-
-def _tuned(
-    config: Config, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
-) -> NetworkRun:
-    """Return the run of Table 2, pre-trained on ``config.image_items`` images."""
-    base = rotated_run(config, dataset, angle, precision, method, seed)
-    assert base.start is not None  # noqa: S101 - fine-tuning has one
-    return replace(base, start=replace(base.start, train_items=config.image_items))
 
 
 _EVALUATED = {"test_images": _test_images, "pre_training": _pre_training}

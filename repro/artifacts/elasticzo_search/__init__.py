@@ -77,6 +77,8 @@ class Config(TrainingRuns):
     """Epochs of a run on a rotated set (the paper's 50), after pre-training on the upright one."""
     integer_pretraining_epochs: int = 3
     """Epochs of NITI before fine-tuning in integers (the paper's 100)."""
+    image_items: int | None = None
+    """Images of an upright set to train on, also for pre-training; by default all."""
     cloud_epochs: int = 5
     """Epochs of a run on a set of clouds."""
     cloud_items: int = 1024
@@ -111,6 +113,7 @@ SMOKE = Config(
     methods=("full_zo", "full_bp"),
     fine_tuning_epochs=2,
     integer_pretraining_epochs=1,
+    image_items=512,
     learning_rates=(2e-3, 4e-3),
     clips=(0.3,),
     other_eps=(3e-2,),

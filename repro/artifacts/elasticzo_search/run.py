@@ -107,6 +107,7 @@ def _base(
             seed=seed,
             epochs=config.fine_tuning_epochs,
             integer_pretraining_epochs=config.integer_pretraining_epochs,
+            pretraining_items=config.image_items,
             device=config.device,
         )
     return from_scratch(
@@ -115,7 +116,9 @@ def _base(
         method,
         settings,
         seed=seed,
-        images=TrainingBudget(config.epochs if precision == "fp32" else config.integer_epochs),
+        images=TrainingBudget(
+            config.epochs if precision == "fp32" else config.integer_epochs, config.image_items
+        ),
         clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
         device=config.device,
     )

@@ -104,3 +104,5 @@ class RotatedRuns(TrainingRuns):
     """Epochs of fine-tuning (the paper's 50)."""
     integer_pretraining_epochs: int = 100
     """Epochs of NITI before fine-tuning in int8 (the paper's 100)."""
+    image_items: int | None = None
+    """Images for pre-training; by default all."""

@@ -135,6 +135,7 @@ def rotated_run(
         seed=seed,
         epochs=runs.epochs,
         integer_pretraining_epochs=runs.integer_pretraining_epochs,
+        pretraining_items=runs.image_items,
         device=runs.device,
     )
 
