@@ -72,6 +72,16 @@ def made_up_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def kept_prompts(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The generated prompts and their tokens are kept from test to test."""
+    kept = tmp_path_factory.getbasetemp() / "kept_prompts"
+    (tmp_path / "cache").mkdir()
+    for name in ("data", "tokens"):
+        (kept / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cache" / name).symlink_to(kept / name)
+
+
 @pytest.fixture(scope="session")
 def engine(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The on-device engine, built once for each state of its sources."""

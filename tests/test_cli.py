@@ -124,33 +124,36 @@ def test_no_option_is_abbreviated(words: list[str], capsys: pytest.CaptureFixtur
     assert f"unrecognized arguments: {words[-1]}" in capsys.readouterr().err
 
 
-def test_cuda_where_there_is_none(tmp_path: Path) -> None:
+def test_cuda_where_there_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("a CUDA device is there")
-    done = repro("run", "mezo_fig3", "--device", "cuda", "--out", str(tmp_path))
-    assert done.returncode == 2
-    assert "finds no CUDA device here; use --device cpu" in done.stderr
+    assert main(["run", "mezo_fig3", "--device", "cuda", "--out", str(tmp_path)]) == 2
+    assert "finds no CUDA device here; use --device cpu" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_results_directory_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_results_directory_that_cannot_be_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
-    done = repro("run", "mezo_fig3", "--profile", "smoke", "--out", str(tmp_path / "file"))
-    assert done.returncode == 1
-    assert "cannot write to" in done.stderr
-    assert "--out DIR" in done.stderr
+    command = ["run", "mezo_fig3", "--profile", "smoke", "--out", str(tmp_path / "file")]
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "cannot write to" in error
+    assert "--out DIR" in error
 
 
-def test_a_corrupted_record_stops_claims_and_report(tmp_path: Path) -> None:
+def test_a_corrupted_record_stops_claims_and_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     directory = tmp_path / "results" / "mezo_fig3"
     directory.mkdir(parents=True)
     (directory / "quick-20260101T000000Z-nocommit.jsonl").write_text("{}\n")
     for command in ("claims", "report"):
-        done = repro(command, "--results", "results", cwd=tmp_path)
-        assert done.returncode == 1
-        assert ".jsonl:1: not a record" in done.stderr
+        assert main([command, "--results", str(directory.parent)]) == 1
+        assert ".jsonl:1: not a record" in capsys.readouterr().err
 
 
 def test_claims_without_records_are_not_run(

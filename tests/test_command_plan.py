@@ -244,6 +244,21 @@ def test_a_mixture_of_experts_says_what_stays_unquantised(
         assert main(["plan", *arguments, "--dtype", "4bit", "--batch", str(batch)]) == status
 
 
+@pytest.mark.parametrize(
+    ("given", "noted"), [("BertForMaskedLM", True), ("BertLMHeadModel", False)]
+)
+def test_a_configuration_of_another_kind_of_model_is_noted(
+    given: str, noted: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {"vocab_size": 64, "intermediate_size": 64, "max_position_embeddings": 32}
+    config = {"model_type": "bert", "architectures": [given], **sizes}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    arguments = ["--budget", "1GB", "--model", str(tmp_path), "--context", "8", "--method", "mezo"]
+    notes = " ".join(planned(capsys, *arguments)["notes"])
+    assert ("of a BertForMaskedLM; planned is the BertLMHeadModel" in notes) == noted
+
+
 def test_a_method_that_cannot_be_simulated_does_not_end_the_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

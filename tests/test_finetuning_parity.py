@@ -16,6 +16,8 @@ from repro.models.tiny import tiny_llama
 from repro.models.training_mode import without_dropout
 from repro.ondevice.noise import EngineNoise, EngineSigns
 
+pytestmark = pytest.mark.usefixtures("kept_prompts")
+
 LR, EPS = 1e-3, 1e-3
 
 

@@ -40,6 +40,8 @@ from repro.training.checkpoint import Checkpoint
 from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
 
+pytestmark = pytest.mark.usefixtures("kept_prompts")
+
 RUN = LanguageModelRun(
     arm="mezo_1",
     model="tiny-llama",

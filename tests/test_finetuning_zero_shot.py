@@ -33,6 +33,8 @@ from repro.training.loop import score
 from repro.training.store import CheckpointStore
 from repro.training.trainer import TrainingTask, train_run
 
+pytestmark = pytest.mark.usefixtures("kept_prompts")
+
 CITIES = ["Oslo", "Lima", "Cairo"]
 ANSWERS = {city.lower(): f" {city}" for city in CITIES}
 

@@ -23,6 +23,7 @@ from repro.integer.perturbation import Perturbation
 from repro.integer.sign import compare, mean_loss
 from repro.integer.tensor import IntegerTensor
 from repro.models.lenet5 import lenet5
+from repro.ondevice.integer import NativeElasticZOInt8
 
 PARTITIONS = {"Full ZO": 12, "Cls2": "fc3", "Cls1": "fc2", "Full BP": 0}
 
@@ -412,6 +413,29 @@ def test_settings_are_checked_again_at_every_step() -> None:
     elastic.b_bp = 9
     with pytest.raises(UsageError, match="b_bp = 9"):
         elastic.step(*batch())
+
+
+@pytest.mark.parametrize("engine", [False, True])
+def test_a_network_that_never_moves_is_warned_of_once(engine: bool, request: Any) -> None:
+    """The integer loss of PyTorch's initial weights is the same in both passes."""
+    torch.manual_seed(0)
+    structure = lenet5(bias=False)
+
+    def made(network: IntegerNetwork) -> Any:
+        if not engine:
+            return ElasticZOInt8(network, "fc2", sign="integer")
+        request.getfixturevalue("engine")
+        shape = (1, 28, 28)
+        return NativeElasticZOInt8(network, structure, shape, "fc2", capacity=8, sign="integer")
+
+    still = made(IntegerNetwork.quantised(structure))
+    train(still, 99)
+    with pytest.warns(UserWarning, match="g = 0 in each of the first 100 steps: sign = 'integer'"):
+        train(still, 1, first=99)
+    train(still, 1, first=100)
+    moving = made(lenet())
+    train(moving, 101)
+    assert moving.has_moved
 
 
 def test_a_method_shows_its_settings() -> None:

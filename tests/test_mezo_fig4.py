@@ -41,6 +41,8 @@ from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
 
+pytestmark = pytest.mark.usefixtures("kept_prompts")
+
 HERE = Environment(
     commit="a" * 40, dirty=False, source_sha256="", constraints_sha256=None, python="3.11",
     system="Linux", cpu="one", cores=2, memory_bytes=1, threads=1, cpu_capability="AVX2",

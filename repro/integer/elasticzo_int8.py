@@ -5,6 +5,7 @@ layers before the partition point are trained by zeroth-order steps, the layers 
 tail, by backpropagation.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ Watch = Callable[[IntegerTensor, IntegerTensor, Tensor], None]
 Updates = list[tuple[Weighted, Tensor]]
 
 _NOISE, _LOSS_ROUNDING = 0, 1  # purposes of the two random streams of a step
+_ENOUGH = 100  # steps with g = 0 before a warning
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Algorithm2(ABC):
         self.steps = 0
         """Steps done."""
         self.restores = Restores(0, 0)
+        self.has_moved = False
+        """Whether a step of this object had g = 1 or -1."""
         self.last: StepInfo | None = None
         check_r_max("r_max", r_max)
         self.check_schedule()
@@ -131,6 +135,17 @@ class Algorithm2(ABC):
     def count_restores(self, inexact: int, weights: int) -> None:
         """Count a step that perturbed ``weights``, of which ``inexact`` were not restored."""
         self.restores = Restores(self.restores.inexact + inexact, self.restores.total + weights)
+
+    def note(self, g: int) -> None:
+        """Take the ternary g of the last step; warn if the first 100 steps had only zeros."""
+        self.has_moved |= g != 0
+        if self.steps == _ENOUGH and not self.has_moved:
+            warnings.warn(
+                f"g = 0 in each of the first {_ENOUGH} steps: sign = {self.sign!r} finds the "
+                "losses of both passes equal, so no zeroth-order weight has moved. Start from a "
+                "trained network or IntegerNetwork.random, or use a larger batch or r_max",
+                stacklevel=3,
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume from, without the network's weights."""
@@ -251,6 +266,7 @@ class ElasticZOInt8(Algorithm2):
         except BaseException:
             perturbation.restore()
             raise
+        self.note(found.sign)
         estimate = GradientEstimate(key, found.loss_plus, found.loss_minus, found.sign)
         mean = (found.loss_plus + found.loss_minus) / 2
         return StepInfo(mean, (estimate,), timer.seconds)

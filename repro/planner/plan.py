@@ -41,6 +41,8 @@ _NOT_FUSED = (
 class SimulatedOnlyModel:
     """A causal language model outside the formula, as built by its class in transformers."""
 
+    built: str
+    """Name of this class."""
     parameters: int
     fused: int
     """Elements of matrices outside linear layers, such as experts in a tensor of three axes."""
@@ -215,6 +217,13 @@ def _plan_unknown(
 ) -> Plan:
     """Plan a ``model`` outside the formula, by simulated steps only; see ``plan_model``."""
     facts, notes = _inspected(model.config), notes_on(model.config)
+    given = model.config.get("architectures")
+    has_parts = "text_config" in model.config  # noted already
+    if given and isinstance(given, list) and facts.built not in given and not has_parts:
+        notes.append(
+            f"the configuration is of a {given[0]}; planned is the {facts.built} of the same "
+            "sizes, a causal language model with a logit for every token"
+        )
     if shorten and facts.positions is not None:
         setting = replace(setting, context=min(setting.context, facts.positions))
     if facts.layers is not None:
@@ -275,6 +284,7 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
 
     linear = (nn.Linear, Conv1D, nn.Embedding, nn.Conv1d)
     return SimulatedOnlyModel(
+        built=type(model).__name__,
         parameters=sum(p.numel() for p in model.parameters()),
         fused=sum(
             p.numel()
