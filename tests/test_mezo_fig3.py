@@ -17,6 +17,7 @@ from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER, QUICK, SMOKE, Config
 from repro.artifacts.shared import subprocesses
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
+from repro.cli import main
 from repro.core.errors import ReproError, UsageError
 from repro.harness import run_artifact
 from repro.measurement.records import Record, of_kind, read_run
@@ -164,13 +165,15 @@ def test_figures_draw_from_records_alone(records: list[Record]) -> None:
             mpl.pyplot.close(figure)
 
 
-def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -> None:
-    arguments = [
-        *("--profile", "smoke", "--simulate-contexts", "--simulate-layers", "--measure-layers"),
+def test_a_killed_run_goes_on_with_the_points_that_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        *("run", "mezo_fig3", "--profile", "smoke"),
+        *("--simulate-contexts", "--simulate-layers", "--measure-layers"),
         *("--measure-contexts", "16", "--measure-context", "16", "--measure-hidden", "32"),
         *("--measure-heads", "4", "--measure-vocabulary", "64", "--out", str(tmp_path)),
     ]
-    command = [sys.executable, "-m", "repro", "run", "mezo_fig3", *arguments]
     stored = Path(os.environ["REPRO_CACHE_DIR"], "points")
     other = ResultCache("mezo_fig3", {"another": "killed run"})
     other.put({"n": 1}, {"peak_bytes": 1})
@@ -180,7 +183,7 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -
             path for path in stored.glob("mezo_fig3-*/*.json") if path.parent != other.directory
         ]
 
-    first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen([sys.executable, "-m", "repro", *command], stderr=subprocess.DEVNULL)
     while not finished():
         assert first.poll() is None, "the run ended before it could be killed"
         time.sleep(0.02)
@@ -190,11 +193,12 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(tmp_path: Path) -
     kept = {path: path.stat().st_mtime_ns for path in finished()}
     assert kept
 
-    second = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert main(command) == 0
+    second = capsys.readouterr()
     (records,) = (tmp_path / "mezo_fig3").iterdir()
-    assert second.stdout == f"{records}\n"
+    assert second.out == f"{records}\n"
     assert len(list(of_kind(read_run(records), "measured"))) == 4
-    assert "measured: 4/4" in second.stderr
+    assert "measured: 4/4" in second.err
     assert finished() == []  # a finished run measures anew the next time
     assert other.get({"n": 1})  # and leaves the points of other runs alone
 

@@ -102,7 +102,7 @@ def test_every_method_makes_as_many_forward_passes(
     # another test measures memory, which takes seconds for each arm
     monkeypatch.setattr(training_module, "measure_step", lambda *_: MeasuredPeak(0, 0, 0))
     arms = tuple(arm for arm in ARMS if arm != "lora")
-    config = replace(FEW, arms=(*arms, "lora"), seeds=(0,), image_forwards=180, rates=1)
+    config = replace(FEW, arms=(*arms, "lora"), seeds=(0,), image_forwards=45, rates=1)
     results = list(run_module.run(config, context))
     seen.pop("grid")
     backward = sum(MACS.values()) * 2 - MACS["conv1"]  # the images need no gradient
@@ -110,10 +110,10 @@ def test_every_method_makes_as_many_forward_passes(
     every = sum(MACS.values())
     passes = dict.fromkeys(arms, 2) | {"fzoo": 9, "bp": 1}
     costs = passes | {"bp": 1 + backward / every, "elasticzo": 2 + tail / every}
-    assert seen == {arm: int(180 / costs[arm]) * passes[arm] for arm in arms}
+    assert seen == {arm: int(45 / costs[arm]) * passes[arm] for arm in arms}
     ends = {r.point["arm"]: r.metrics["forward_passes"][-1] for r in results if r.kind == "run"}
-    assert ends == pytest.approx({arm: int(180 / costs[arm]) * costs[arm] for arm in arms})
-    assert all(180 - costs[arm] < end <= 180 for arm, end in ends.items())
+    assert ends == pytest.approx({arm: int(45 / costs[arm]) * costs[arm] for arm in arms})
+    assert all(45 - costs[arm] < end <= 45 for arm, end in ends.items())
 
 
 def test_the_memory_of_a_step_is_that_of_its_tensors() -> None:
