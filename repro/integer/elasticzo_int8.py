@@ -136,7 +136,7 @@ class Algorithm2(ABC):
         """Count a step that perturbed ``weights``, of which ``inexact`` were not restored."""
         self.restores = Restores(self.restores.inexact + inexact, self.restores.total + weights)
 
-    def note(self, g: int) -> None:
+    def check_moved(self, g: int) -> None:
         """Take the ternary g of the last step; warn if the first 100 steps had only zeros."""
         self.has_moved |= g != 0
         if self.steps == _ENOUGH and not self.has_moved:
@@ -266,7 +266,7 @@ class ElasticZOInt8(Algorithm2):
         except BaseException:
             perturbation.restore()
             raise
-        self.note(found.sign)
+        self.check_moved(found.sign)
         estimate = GradientEstimate(key, found.loss_plus, found.loss_minus, found.sign)
         mean = (found.loss_plus + found.loss_minus) / 2
         return StepInfo(mean, (estimate,), timer.seconds)

@@ -124,7 +124,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         if self.start == 0:
             return self.last
         self.count_restores(clipped, self._zo_weights)
-        self.note(sign)
+        self.check_moved(sign)
         if self.watch is not None:
             first, second = self.training.passes()
             self.watch(_logits(*first), _logits(*second), labels)
