@@ -32,6 +32,11 @@ def _frozen() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Let Python free everything at its end; some libraries report what is left."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "cache"))

@@ -256,7 +256,7 @@ def test_a_configuration_of_another_kind_of_model_is_noted(
     (tmp_path / "config.json").write_text(json.dumps(config))
     arguments = ["--budget", "1GB", "--model", str(tmp_path), "--context", "8", "--method", "mezo"]
     notes = " ".join(planned(capsys, *arguments)["notes"])
-    assert ("of a BertForMaskedLM; planned is the BertLMHeadModel" in notes) == noted
+    assert ("describes a BertForMaskedLM; planned is a BertLMHeadModel" in notes) == noted
 
 
 def test_a_method_that_cannot_be_simulated_does_not_end_the_others(

@@ -221,7 +221,7 @@ def _plan_unknown(
     has_parts = "text_config" in model.config  # noted already
     if given and isinstance(given, list) and facts.built not in given and not has_parts:
         notes.append(
-            f"the configuration is of a {given[0]}; planned is the {facts.built} of the same "
+            f"the configuration describes a {given[0]}; planned is a {facts.built} of the same "
             "sizes, a causal language model with a logit for every token"
         )
     if shorten and facts.positions is not None:
