@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from repro.cli import main
+from repro.commands.new import _registered
 
 ROOT = Path(__file__).parents[1]
 CLAIM = """
@@ -17,6 +18,19 @@ CLAIMS = (
     Claim("A99", "mezo", "9", "mezo_fig9", "The square of 2", 4, "x", "analytic"),
 )
 """
+
+
+@pytest.mark.parametrize(
+    ("slug", "before"),
+    [("mezo_fig9", "    mezo_step_time,\n"), ("foo_fig1", "    elasticzo_fig7,\n")],
+)
+def test_an_artifact_is_registered_last_of_its_paper_or_of_all(slug: str, before: str) -> None:
+    index = (ROOT / "repro/artifacts/index.py").read_text(encoding="utf-8")
+    changed = _registered(index, slug, slug.partition("_")[0])
+    assert f"{before}    {slug},\n" in changed
+    assert changed.count(f"    {slug},\n") == 2  # it is imported, too
+    assert changed.replace(f"    {slug},\n", "") == index
+    compile(changed, "index.py", "exec")
 
 
 @pytest.mark.slow

@@ -24,3 +24,12 @@ def test_a_picture_has_a_column_for_each_class_and_a_row_for_each_view(tmp_path:
     columns = [round(255 * (1 - picture[67, 75 * column + 37])) for column in range(10)]
     np.testing.assert_allclose(rows, [0, 100, 0, 100], atol=1)
     np.testing.assert_allclose(columns, range(0, 100, 10), atol=1)
+
+
+def test_classes_without_names_are_numbered() -> None:
+    content = {
+        "train_labels": np.arange(3, dtype=np.uint8),
+        "train_images": np.zeros((3, 28, 28), np.uint8),
+    }
+    (axes,) = draw_images("a new set", content).axes
+    assert [text.get_text() for text in axes.texts] == ["0", "1", "2"]

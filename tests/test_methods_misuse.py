@@ -19,6 +19,7 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.fzoo import FZOO
 from repro.methods.lattice import Lattice
 from repro.methods.log import replay
+from repro.methods.low_rank import LowRankNoise
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.rademacher import RademacherNoise
@@ -444,3 +445,43 @@ def test_a_rule_that_returns_no_factors_is_refused(wrong: Any) -> None:
         mezo.step(lambda: (theta**2).sum())
     torch.testing.assert_close(theta.detach(), torch.ones(4))
     assert mezo.log.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (lambda p, **own: MEAZO([p], lr=0.1, eps=1e-3, **own), {"beta": 0.5}),
+        (lambda p, **own: MEAZO([p], lr=0.1, eps=1e-3, **own), {"floor": 1.0}),
+        (
+            lambda p, steps=50: MeZO(
+                [p], lr=0.1, eps=1e-3, noise=LowRankNoise(rank=2, subspace_steps=steps)
+            ),
+            {"steps": 5},
+        ),
+    ],
+)
+def test_a_state_is_refused_by_the_same_method_with_another_setting(
+    make: Any, change: dict[str, Any]
+) -> None:
+    weight = nn.Parameter(torch.ones(4, 4))
+    state = make(weight).state_dict()
+    make(weight).load_state_dict(state)
+    with pytest.raises(UsageError, match="the state is from a run with"):
+        make(weight, **change).load_state_dict(state)
+
+
+def test_a_state_of_the_other_pass_s_activations_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    state = ElasticZO(model, 1, lr=0.1, eps=1e-3).state_dict()
+    with pytest.raises(UsageError, match="the state is from a run with"):
+        ElasticZO(model, 1, lr=0.1, eps=1e-3, activations="minus").load_state_dict(state)
+
+
+def test_several_processes_without_a_group_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = nn.Parameter(torch.ones(2))
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
+    MeZO([weight], lr=0.1, eps=1e-3)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.warns(UserWarning, match="2 processes, but no group: each trains weights of its"):
+        MeZO([weight], lr=0.1, eps=1e-3)

@@ -73,9 +73,12 @@ def _skeleton(name: str, values: dict[str, str]) -> str:
 
 
 def _registered(index: str, slug: str, paper: str) -> str:
-    """Return the registry's source with ``slug`` imported and last of its paper."""
+    """Return the registry's source with ``slug`` imported and last of its paper, or of all."""
     head, opening, rest = index.partition("from repro.artifacts import (\n")
     imports, closing, rest = rest.partition(")\n")
     names = sorted([*imports.splitlines(keepends=True), f"    {slug},\n"])
-    *before, last, after = re.split(rf"(?<=\n)(    {paper}_\w+,\n)", rest)
+    found = re.split(rf"(?<=\n)(    {paper}_\w+,\n)", rest)
+    if len(found) == 1:  # the first of its paper
+        found = re.split(r"(    \w+,\n)(?=\))", rest, maxsplit=1)
+    *before, last, after = found
     return f"{head}{opening}{''.join(names)}{closing}{''.join(before)}{last}    {slug},\n{after}"

@@ -57,7 +57,8 @@ def draw_images(name: str, content: Mapping[str, Any]) -> Figure:
         name: the set's name; if it starts with ``rotated_``, the rows alternate between the angles.
         content: the set's arrays; ``train_labels`` and every ``train_images`` are used.
     """
-    classes = CLASS_NAMES[name.removeprefix("rotated_")]
+    numbers = range(int(content["train_labels"].max()) + 1)
+    classes = CLASS_NAMES.get(name.removeprefix("rotated_"), [*map(str, numbers)])
     views = [content[key] for key in content if key.startswith("train_images")]
     columns = []
     for number in range(len(classes)):

@@ -81,7 +81,9 @@ class ElasticZO(ZerothOrder):
             trace: runs the model once, as in ``lambda: model(x)``, to find the order in which its
                 layers run.
             seed: seed of the sequence of perturbations.
-            restore: how the weights before the partition point are restored (see ``MeZO``).
+            restore: how the weights before the partition point are restored (see ``MeZO``). The
+                tail is updated in the weights' own format, where bfloat16 and float16 lose updates
+                below half the spacing of a weight.
             chunk: elements of noise drawn at a time (see ``perturb_``).
             noise: source of the perturbations (see ``MeZO``).
             group: processes that train together (see ``MeZO``); they also send the tail's
@@ -121,6 +123,10 @@ class ElasticZO(ZerothOrder):
         """The constructor's arguments with their defaults filled in, and the tied weights."""
         own = {"partition": self.partition, "activations": self.activations, "tied": self._tied}
         return {**super().settings, **own}
+
+    @property
+    def _own_settings(self) -> dict[str, Any]:
+        return super()._own_settings | {"activations": self.activations}
 
     def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Do one step of Algorithm 1 and return the mean of the losses.

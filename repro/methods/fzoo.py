@@ -25,8 +25,9 @@ class FZOO(MeZO):
     l_1 to l_N. As sigma is about eps times the norm of the gradient, lr / eps is the length of the
     step in the direction of the gradient, for any scale of the loss.
 
-    The paper evaluates the N directions in one batched pass on a GPU. Here they run one after
-    another, in the memory of one forward pass.
+    The paper's text was not available; the rule follows published descriptions. By these, the paper
+    evaluates the N directions in one batched pass on a GPU. Here they run one after another, in the
+    memory of one forward pass.
     """
 
     draws_signs = True

@@ -34,7 +34,7 @@ class LowRankNoise(Noise):
 
         mezo = MeZO(model.parameters(), lr=1e-6, eps=1e-3, noise=LowRankNoise(rank=2))
 
-    U, [m, r], is Gaussian and new in every step; V, [n, r], is Gaussian and stays the same for
+    U, [m, r], is Gaussian and new in every estimate; V, [n, r], is Gaussian and stays the same for
     ``subspace_steps`` steps (LOZO's lazy sampling). Convolutions count as matrices of one row for
     each output. A step draws (m + n) r numbers instead of m n, and stores no state: all seeds of
     such a period share their upper 16 bits, from which V is drawn, so a log replays and a

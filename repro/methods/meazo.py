@@ -105,6 +105,10 @@ class MEAZO(MeZO):
         """The constructor's arguments with their defaults filled in."""
         return super().settings | {"beta": self.beta, "floor": self.floor}
 
+    @property
+    def _own_settings(self) -> dict[str, Any]:
+        return super()._own_settings | {"beta": self.beta, "floor": self.floor}
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state to resume from, without the weights."""
         return {**super().state_dict(), "second_moment": self.second_moment}

@@ -89,10 +89,12 @@ class MeZO(ZerothOrder):
             weight_decay: every step multiplies the weights by 1 - lr weight_decay, as AdamW does.
             seed: seed of the sequence of perturbations.
             restore: ``"rounded"`` or ``"exact"``, as described above.
-            chunk: elements of noise drawn at a time (see ``perturb_``).
+            chunk: elements of noise drawn at a time (see ``perturb_``); it decides the noise. If
+                given, PyTorch's generator draws the noise, also on a GPU.
             noise: source of the perturbations. By default, fused kernels draw Gaussian noise on a
-                GPU (``repro.methods.philox``), and PyTorch's generator elsewhere;
-                ``repro.ondevice.noise`` has a faster one for CPUs. The log names it.
+                GPU (``repro.methods.philox``), and PyTorch's generator elsewhere and, with a
+                warning, where the kernels cannot run. ``repro.ondevice.noise`` has a faster one for
+                CPUs. The log names it.
             estimator: ``"two-sided"`` or ``"one-sided"`` (``repro.methods.rules``).
             rule: computes the factors of a step from its estimates (``repro.methods.rules``).
             group: processes of ``torch.distributed`` that train together, each on its own batches.
@@ -133,14 +135,19 @@ class MeZO(ZerothOrder):
         With n = 1 the update is merged into the restore, which saves one pass over the weights.
 
         Args:
-            closure: computes the loss of the batch. It may be several closures, one for each
+            closure: computes the loss of the batch. A step calls it 2 n times (n + 1 times if the
+                estimator is one-sided) without gradients, so it must use the same batch each time
+                and not call ``backward()``. It may be several closures, one for each
                 micro-batch of equal size; their losses are averaged, with the memory of one.
 
         Returns:
             The mean of the losses; the loss at theta if the estimator is one-sided.
 
         Raises:
-            ReproError: a loss is not finite; as after any exception, the weights are restored.
+            ReproError: a loss is not finite, or an update exceeds float32; as after any exception,
+                the weights are restored.
+            UsageError: a setting or a weight's memory was changed since construction, or the
+                closure returns no number.
         """
         closures = micro_batches(closure)
         lrs = self._learning_rates()

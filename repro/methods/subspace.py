@@ -17,7 +17,7 @@ class SubspaceNoise(LowRankNoise):
         mezo = MeZO(model.parameters(), lr=1e-6, eps=1e-3, noise=SubspaceNoise(rank=16))
 
     U, [m, r], and V, [n, r], have orthonormal columns and stay the same for ``subspace_steps``
-    steps; Z, [r, r], is Gaussian and new in every step. In a matrix with fewer than r rows or
+    steps; Z, [r, r], is Gaussian and new in every estimate. In a matrix with fewer than r rows or
     columns, r is that number. Vectors get Gaussian directions. U and V are kept, (m + n) r numbers
     in float32 for each matrix, because making them takes longer than a step's passes.
 

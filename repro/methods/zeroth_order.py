@@ -2,6 +2,7 @@
 
 import math
 import struct
+import warnings
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -130,6 +131,8 @@ class ZerothOrder(torch.optim.Optimizer):
             from repro.methods import processes  # PyTorch may be built without it
 
             self._processes = processes.Processes(group, trained)
+        else:
+            _warn_of_other_processes()
         self._weights = perturbed_groups(self.log, self.zo_params, self.noise)
         device = trained[0].device
         self._randomness = SharedRandomness(device)
@@ -202,7 +205,12 @@ class ZerothOrder(torch.optim.Optimizer):
     def _own_settings(self) -> dict[str, Any]:
         """The settings that decide a run's steps and are not in its log."""
         rule = getattr(self.rule, "__name__", type(self.rule).__name__)
-        return {"method": type(self).__name__, "rule": rule, "clip": self.clip}
+        return {
+            "method": type(self).__name__,
+            "rule": rule,
+            "clip": self.clip,
+            "subspace_steps": self._subspace_steps,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume from the result of ``state_dict``.
@@ -417,6 +425,19 @@ class ZerothOrder(torch.optim.Optimizer):
             self.log.append(ruled, *lrs)
             self._remember(estimates)
         torch.clear_autocast_cache()
+
+
+def _warn_of_other_processes() -> None:
+    """Warn if ``torch.distributed`` runs several processes, which then train apart."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return
+    if (processes := distributed.get_world_size()) > 1:
+        warnings.warn(
+            f"{processes} processes, but no group: each trains weights of its own. To train one "
+            "model together, give group=torch.distributed.group.WORLD",
+            stacklevel=4,
+        )
 
 
 def _require_kinds(rule: object, noise: object, seed: object) -> None:
