@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from statistics import fmean
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -103,7 +104,8 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
         _memory(figure.add_subplot(cells[:, -1]), tasks[0])
         machines = dict.fromkeys(name for setting in tasks for name in setting.machines)
         made = dict.fromkeys(setting.made for setting in tasks)
-        figure.suptitle(f"{'; '.join(made)}\n{'; '.join(machines)}", fontsize=10.5)
+        title = "\n".join(fill("; ".join(names), 120) for names in (made, machines))
+        figure.suptitle(title, fontsize=10.5)
         handles: list[Any] = [Line2D([], [], label=name, **look) for name, look in looks.items()]
         handles.append(Line2D([], [], color=INK, linestyle=":", label="majority answer"))
         handles.append(Line2D([], [], color=INK, linewidth=0.6, alpha=0.6, label="running maximum"))
