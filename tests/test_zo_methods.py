@@ -190,7 +190,7 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
 @pytest.mark.parametrize(
     ("run", "learner"),
     [
-        *((replace(IMAGES, arm=arm), FloatLearner) for arm in ("mezo_clipped", "elasticzo", "bp")),
+        *((replace(IMAGES, arm=arm), FloatLearner) for arm in ARMS if "images" in ARMS[arm].rates),
         *((replace(TEXT, arm=arm), AnswerLearner) for arm in ARMS if "text" in ARMS[arm].rates),
     ],
     ids=lambda value: f"{value.arm}-{value.task}" if isinstance(value, MethodRun) else "",
