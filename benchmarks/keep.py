@@ -26,12 +26,14 @@ These tables compare the time and memory of training steps. The networks are LeN
 images) and, where a heading says so, PointNet or the language model SmolLM2-135M.
 `benchmarks/keep.py` writes the tables from runs of `tox -e bench`, one test file at a time.
 The two programs of a ratio ran alternately, so other load on the machine affected both alike. A
-ratio is the median over the pairs of timings. B is the batch size. All ran on CPUs; for an H100 see
-[GPU](gpu.md#results-on-an-h100).
+ratio is the median over 3 to 45 pairs of timings. B is the batch size. Where no number of threads
+is given, steps of the engine ran on one thread and steps of the language model on two. All ran on
+CPUs; for an H100 see [GPU](gpu.md#results-on-an-h100).
 
 {summary}
-A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. The rows use these
-names:
+A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. Rows that name sets
+of instructions compare two number formats on one set (`avx512 fp32/int8*`) or two sets in one
+format (`int8* avx512/amx`). The rows use these names:
 
 - *two forwards*: two forward passes;
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
@@ -47,30 +49,49 @@ names:
 - *engine*: the C++ engine alone;
 - *three perturbations*: three times the measured time of one perturbation of all weights, without
   forward passes;
-- *share of peak*: the arithmetic rate of the step for each thread, divided by the rate that a loop
-  of multiplications and additions reaches on the same processor;
+- *share of peak*: the arithmetic rate of the step for each thread, from its shortest timing,
+  divided by the rate that a loop of multiplications and additions reaches on the same processor;
 - *full_zo*, *cls2*, *cls1*, *full_bp*: the methods of ElasticZO's Table 1 (Full ZO, ZO-Feat-Cls2,
   ZO-Feat-Cls1, Full BP);
 - *int8*, *int8\\**: ElasticZO-INT8 with the loss in floating point, and in integers only.
 
-A column `8 x 128` is for a batch of 8 prompts of 128 tokens. *exact* and *rounded* say how *mezo*
-restores the weights (`restore="exact"` or `"rounded"`). The other programs are the same in both
-cases.
+A column `8 x 128` is for a batch of 8 prompts of 128 tokens. Memory is for such a batch, on one
+thread. *exact* and *rounded* say how *mezo* restores the weights (`restore="exact"` or
+`"rounded"`). The other programs are the same in both cases.
 """
 
-_IN_SHORT = {
-    ("MeZO against the plain loop", "plain/mezo"): "MeZO on LeNet-5 against a plain loop",
-    ("Engine against PyTorch", "plain/engine fp32"): "The engine against the same plain loop",
-    ("Engine against PyTorch", "engine fp32/int8"): "INT8 against float32 in the engine",
+_PLAIN_SETS = ("avx512", "avx2", "baseline")
+"""Sets of instructions without dot products of bytes."""
+_IN_SHORT = (
+    ("MeZO on LeNet-5 against a plain loop", "MeZO against the plain loop", ["plain/mezo"]),
+    ("The engine against the same plain loop", "Engine against PyTorch", ["plain/engine fp32"]),
     (
-        "Language model step",
-        "published/mezo, engine's noise",
-    ): "MeZO on SmolLM2-135M, with the engine's noise, against the published loop",
-    ("PointNet on the engine against PyTorch", "torch/engine full_zo"): (
-        "Full ZO on PointNet in the engine against PyTorch"
+        "INT8 against float32 in the engine, with int8 dot products (VNNI) or AMX",
+        "Engine against PyTorch",
+        ["engine fp32/int8"],
     ),
-}
-"""What a row says, by section and name of the row."""
+    (
+        "INT8\\* against float32 in the engine, without them",
+        "Integers against float32 by instruction set",
+        [f"{name} fp32/int8*" for name in _PLAIN_SETS],
+    ),
+    (
+        "MeZO on SmolLM2-135M, with the engine's noise, against the published loop",
+        "Language model step",
+        ["published/mezo, engine's noise"],
+    ),
+    (
+        "MeZO on SmolLM2-135M, bfloat16 with exact restores, without the engine, against that loop",
+        "Language model step",
+        ["published/mezo, no engine"],
+    ),
+    (
+        "Full ZO on PointNet in the engine against PyTorch",
+        "PointNet on the engine against PyTorch",
+        ["torch/engine full_zo"],
+    ),
+)
+"""What rows say together; their section, their names."""
 
 _NAMES = {
     "bp": "BP",
@@ -118,10 +139,10 @@ def main(arguments: list[str]) -> int:
 def _summary(tables: _Tables) -> str:
     """Return the range of each row of ``_IN_SHORT`` over all processors and settings."""
     lines = []
-    for (title, name), said in _IN_SHORT.items():
-        rows = re.findall(
-            rf"^\| {re.escape(name)} \|(.+)\|$", "\n".join(tables.get(title, {}).values()), re.M
-        )
+    for said, title, names in _IN_SHORT:
+        named = "|".join(map(re.escape, names))
+        text = "\n".join(tables.get(title, {}).values())
+        rows = re.findall(rf"^\| (?:{named}) \|(.+)\|$", text, re.MULTILINE)
         found = [float(cell) for row in rows for cell in row.split("|") if cell.strip()]
         if found:
             lines.append(f"- {said}: {min(found):.1f} to {max(found):.1f} times as fast.\n")

@@ -19,8 +19,9 @@ from repro.finetuning.published_loop import PublishedLoop
 from repro.measurement.timing import Step, ratio, ratio_range
 from repro.memory import measured
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import Restore
+from repro.methods.torch_noise import TorchNoise
 from repro.models.training_mode import without_dropout
 from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 

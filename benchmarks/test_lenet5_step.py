@@ -14,7 +14,7 @@ from repro.measurement.timing import Step, ratio
 from repro.memory import measured
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
-from repro.methods.perturbation import perturb_
+from repro.methods.torch_noise import perturb_
 from repro.models.lenet5 import lenet5
 from repro.training.task import partition
 

@@ -94,7 +94,9 @@ def test_pointnet_on_the_engine_against_pytorch(
 
 
 @pytest.mark.usefixtures("engine")
-def test_elasticzo_and_bp_against_full_zo_on_pointnet(benchmark: Any, timed: Any) -> None:
+def test_elasticzo_and_bp_against_full_zo_on_pointnet_in_the_engine(
+    benchmark: Any, timed: Any
+) -> None:
     """``ratios``: on one thread, the step of each row over that of Full ZO."""
     arms = {method: engine_step(method) for method in METHODS}
     seconds = timed(arms, turns=7, steps=2, warm_up=1)

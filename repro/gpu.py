@@ -40,7 +40,7 @@ class GpuJob:
     minutes: float
     """Time on an H100: estimated for Table 1, Fig. 4, zo-variants and steps-7B, else measured."""
     value: float
-    """Number of statements measured, or of methods compared."""
+    """How much the job shows, by our judgement; jobs run by value a minute."""
     artifact: Artifact | None = None
     """The artifact to run; ``None`` means the tests."""
     config: Config | None = None

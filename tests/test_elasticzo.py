@@ -14,7 +14,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import Activations, ElasticZO
 from repro.methods.mezo import MeZO
 from repro.methods.parameters import split_at
-from repro.methods.perturbation import perturb_
+from repro.methods.torch_noise import perturb_
 from repro.models.lenet5 import lenet5
 
 EPS, LR = 1e-2, 2e-3

@@ -11,7 +11,8 @@ from repro.finetuning.batches import Batch, collate
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.published_loop import PublishedLoop
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise
+from repro.methods.torch_noise import TorchNoise
 from repro.models.tiny import tiny_llama
 from repro.models.training_mode import without_dropout
 from repro.ondevice.noise import EngineNoise, EngineSigns

@@ -25,10 +25,10 @@ from repro.methods.elasticzo import Activations, ElasticZO
 from repro.methods.fzoo import FZOO
 from repro.methods.low_rank import LowRankNoise
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
-from repro.methods.perturbation import CPU_CHUNK
+from repro.methods.noise import CPU_CHUNK
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.sparse import SparseNoise
+from repro.methods.torch_noise import TorchNoise
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import pointnet
 from repro.training.task import partition

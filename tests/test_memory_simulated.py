@@ -24,8 +24,9 @@ from repro.memory.step import (
     parameter_table,
 )
 from repro.methods.backprop import Backprop
-from repro.methods.perturbation import default_chunk, perturb_
+from repro.methods.noise import default_chunk
 from repro.methods.step_info import PhaseTimer
+from repro.methods.torch_noise import perturb_
 from repro.models.decoder import llama_intermediate_size
 from repro.models.training_mode import unpacked
 from repro.planner.methods import PAPER

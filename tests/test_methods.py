@@ -11,9 +11,9 @@ from repro.core.errors import ReproError, UsageError
 from repro.methods.backprop import Backprop
 from repro.methods.log import StepLog
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
-from repro.methods.perturbation import CPU_CHUNK, KeptNoise, perturb_
+from repro.methods.noise import CPU_CHUNK
 from repro.methods.step_info import DivergedError, GradientEstimate
+from repro.methods.torch_noise import KeptNoise, TorchNoise, perturb_
 
 
 def quadratic(dimension: int = 8) -> tuple[torch.nn.Parameter, torch.Tensor]:

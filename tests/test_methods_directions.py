@@ -16,11 +16,12 @@ from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import Estimator
 from repro.methods.sparse import SparseNoise, thresholds_of
+from repro.methods.torch_noise import TorchNoise
 
 SIZE, ESTIMATES = 6, 5_000
 CURVATURE = torch.linspace(0.5, 3, SIZE, dtype=torch.float64)

@@ -17,8 +17,8 @@ from repro.methods.fzoo import FZOO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import perturb_
 from repro.methods.perturbed_weights import Restore
+from repro.methods.torch_noise import perturb_
 
 LR, EPS = 1e-2, 1e-3
 SIZE = 1000

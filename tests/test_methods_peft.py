@@ -12,8 +12,8 @@ from repro.core.errors import UsageError
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.log import replay
 from repro.methods.mezo import MeZO
-from repro.methods.perturbation import perturb_
 from repro.methods.perturbed_weights import Restore
+from repro.methods.torch_noise import perturb_
 from repro.methods.zeroth_order import ZerothOrder
 
 # peft reads a name that transformers has deprecated

@@ -24,13 +24,13 @@ from repro.methods.log import StepLog, replay
 from repro.methods.low_rank import LowRankNoise
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
-from repro.methods.perturbation import CPU_CHUNK
+from repro.methods.noise import CPU_CHUNK
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread, sgd
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.step_info import DivergedError
 from repro.methods.subspace import SubspaceNoise
+from repro.methods.torch_noise import TorchNoise
 
 INPUTS = torch.randn(8, 5, generator=torch.Generator().manual_seed(1))
 

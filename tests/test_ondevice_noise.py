@@ -18,9 +18,10 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import LatticeStep, PiecewiseNoise, TorchNoise
+from repro.methods.noise import LatticeStep, PiecewiseNoise
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.methods.step_info import GradientEstimate
+from repro.methods.torch_noise import TorchNoise
 from repro.ondevice.build import EngineError
 from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 

@@ -20,9 +20,9 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, PiecewiseNoise, TorchNoise
-from repro.methods.perturbation import perturb_
+from repro.methods.noise import Noise, PiecewiseNoise
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
+from repro.methods.torch_noise import TorchNoise, perturb_
 from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
 HALF = [torch.bfloat16, torch.float16]

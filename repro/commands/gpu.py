@@ -17,7 +17,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser = subparsers.add_parser(
         "gpu",
         help="run the measurements that need a GPU, within a time limit",
-        description="Run the measurements that need a GPU (jobs), those with the most statements a "
+        description="Run the measurements that need a GPU (jobs), those worth the most a "
         "minute first. A job starts only if its estimated time fits into the remaining minutes. "
         "Run the same command again to run the rest; the tests run every time.",
     )

@@ -19,9 +19,10 @@ from repro.methods.default_noise import named_noise
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.step_info import StepInfo
+from repro.methods.torch_noise import TorchNoise
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
 from repro.models.training_mode import without_dropout

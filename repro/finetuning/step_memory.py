@@ -18,7 +18,7 @@ from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
 from repro.memory.simulation import simulate_step
 from repro.memory.step import EPS, LR
-from repro.methods.noise import TorchNoise
+from repro.methods.torch_noise import TorchNoise
 from repro.planner.formula import estimate
 from repro.planner.paper import effective_layers, paper_bytes
 

@@ -23,8 +23,8 @@ from repro.memory.storages import StorageTracker
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
-from repro.methods.perturbation import default_chunk, perturb_
+from repro.methods.noise import default_chunk
+from repro.methods.torch_noise import TorchNoise, perturb_
 from repro.models.training_mode import unpacked
 
 Model = TypeVar("Model", bound=nn.Module)

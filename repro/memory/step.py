@@ -16,7 +16,7 @@ from repro.core.validation import Checked
 from repro.memory.shape import DecoderShape
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
-from repro.methods.noise import TorchNoise
+from repro.methods.torch_noise import TorchNoise
 from repro.models.decoder import llama_config
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]

@@ -8,10 +8,11 @@ from contextlib import suppress
 import torch
 
 from repro.core.errors import UsageError
-from repro.methods.noise import Noise, TorchNoise
+from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.philox import PhiloxNoise, PhiloxSigns
 from repro.methods.rademacher import RademacherNoise
+from repro.methods.torch_noise import TorchNoise
 
 
 def default_noise(

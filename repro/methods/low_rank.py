@@ -10,9 +10,8 @@ import torch
 
 from repro.core.validation import require_positive_int
 from repro.methods.lattice import Lattice
-from repro.methods.noise import PART, LatticeStep, Noise, thresholds
+from repro.methods.noise import CUDA_CHUNK, PART, LatticeStep, Noise, thresholds
 from repro.methods.parallel import parallel_for, threads_for
-from repro.methods.perturbation import CUDA_CHUNK
 
 
 class Block(NamedTuple):

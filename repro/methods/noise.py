@@ -6,18 +6,20 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.core.errors import UsageError
-from repro.core.validation import require_positive_int
 from repro.methods.lattice import Lattice
 from repro.methods.parallel import parallel_for, threads_for
-from repro.methods.perturbation import KeptNoise, default_chunk, gaussian_, perturb_
 
 Pass = Callable[[torch.Tensor, int], None]
 """Changes weights, [n], in place along z of a seed. Threads call it concurrently, each with its own
 weights."""
 
+CPU_CHUNK = 1 << 16
+"""Elements per chunk, drawn from one seed, on the host."""
+CUDA_CHUNK = 1 << 22
+"""Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass needs more
+memory."""
 SEED_SPACE = 1 << 32
-"""Seeds of pieces are counted modulo this."""
+"""Seeds of chunks are counted modulo this: PyTorch's generator on the host takes 32 bits."""
 _ROUNDING = 1 << 31  # distinct from the seeds of all noise in the same step
 PART = 1 << 14
 """Elements of a part; from twice as many on, PyTorch's operators use their own threads."""
@@ -158,51 +160,9 @@ class PiecewiseNoise(Noise):
             yield weights, (seed + index) % SEED_SPACE
 
 
-class TorchNoise(PiecewiseNoise):
-    """Gaussian noise from PyTorch's generator on the parameters' device; see ``perturb_``."""
-
-    name = "torch"
-
-    def __init__(self, chunk: int | None = None) -> None:
-        """Take the number of elements drawn from one seed, which affects the noise.
-
-        Raises:
-            UsageError: ``chunk`` is not a positive integer.
-        """
-        self.chunk = None if chunk is None else require_positive_int("chunk", chunk)
-        self._kept = KeptNoise()
-
-    def agreed_chunk(self, chunk: int | None) -> int | None:
-        """Take ``chunk`` if this noise was made without one; return the one that counts.
-
-        Pieces of another size than the chunks would share seeds with chunks of other pieces.
-        """
-        if chunk is not None and self.chunk not in (None, chunk):
-            msg = (
-                f"chunk = {chunk} with a noise of chunk = {self.chunk}: both number the same "
-                "pieces of the weights; give only one of them"
-            )
-            raise UsageError(msg)
-        self.chunk = self.chunk or chunk
-        return self.chunk
-
-    def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
-        """Add the noise chunk by chunk, drawing it unless an earlier pass kept it."""
-        perturb_(parameters, seed, scale, self.chunk, self._kept, self.fill_)
-
-    def draw_(self, vector: torch.Tensor, seed: int) -> None:
-        """Draw into ``vector`` without keeping the noise."""
-        size = self.chunk or default_chunk(vector.device)
-        generator = torch.Generator(vector.device)
-        for index, part in enumerate(torch.split(vector, size)):
-            self.fill_(part, generator.manual_seed((seed + index) % SEED_SPACE))
-
-    def release(self) -> None:
-        """Forget the noise."""
-        self._kept = KeptNoise()
-
-    fill_ = staticmethod(gaussian_)
-    """The distribution of the noise."""
+def default_chunk(device: torch.device) -> int:
+    """Return the chunk size for parameters on ``device``."""
+    return CUDA_CHUNK if device.type == "cuda" else CPU_CHUNK
 
 
 def split(parameter: torch.Tensor, size: int) -> Iterator[torch.Tensor]:

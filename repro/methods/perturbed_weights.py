@@ -9,8 +9,7 @@ import torch
 from repro.core.errors import ReproError, UsageError
 from repro.core.validation import require_choice
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep, Noise, split
-from repro.methods.perturbation import default_chunk
+from repro.methods.noise import LatticeStep, Noise, default_chunk, split
 
 Restore = Literal["rounded", "exact"]
 """How weights are restored: up to the rounding errors of the sums, or bit by bit."""

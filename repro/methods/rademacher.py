@@ -2,7 +2,7 @@
 
 import torch
 
-from repro.methods.noise import TorchNoise
+from repro.methods.torch_noise import TorchNoise
 
 
 class RademacherNoise(TorchNoise):

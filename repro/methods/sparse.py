@@ -8,9 +8,9 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.methods.lattice import Lattice
-from repro.methods.noise import LatticeStep, Noise, Pass, PiecewiseNoise, TorchNoise, split
+from repro.methods.noise import LatticeStep, Noise, Pass, PiecewiseNoise, default_chunk, split
 from repro.methods.parameters import trainable
-from repro.methods.perturbation import default_chunk
+from repro.methods.torch_noise import TorchNoise
 
 _BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
 

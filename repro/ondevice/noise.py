@@ -12,11 +12,11 @@ from repro.methods.noise import (
     LatticeStep,
     Pass,
     PiecewiseNoise,
-    TorchNoise,
+    default_chunk,
     drawn,
     thresholds,
 )
-from repro.methods.perturbation import default_chunk
+from repro.methods.torch_noise import TorchNoise
 from repro.ondevice.build import load
 
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)

@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from repro.core.errors import UsageError
 from repro.core.validation import require_positive_int
+from repro.methods.noise import SEED_SPACE, PiecewiseNoise, default_chunk
 from repro.methods.parallel import parallel_for, threads_for
 
-CPU_CHUNK = 1 << 16
-"""Elements per chunk on the host."""
-CUDA_CHUNK = 1 << 22
-"""Elements per chunk on a GPU: kernel launches do not dominate, and a forward pass needs more
-memory."""
 KEPT = 1 << 17
 """On the host, the passes of a step keep noise of at most this many elements; LeNet-5 has fewer."""
 # a larger model's forward pass takes more memory than whole chunks (seen in MeZO's Fig. 3)
@@ -31,17 +28,10 @@ _BUFFER = 1 << 13
 whole chunk could exceed the memory of its forward pass.
 """
 
-_SEED_SPACE = 1 << 32  # torch's host generator uses the low 32 bits of a seed
-
 Fill = Callable[[torch.Tensor, torch.Generator], None]
 """Overwrites a vector with random numbers of mean 0 and variance 1."""
 
 _Chunk = tuple[int, list[torch.Tensor]]  # its number, and the pieces of parameters it covers
-
-
-def default_chunk(device: torch.device) -> int:
-    """Return the chunk size for parameters on ``device``."""
-    return CUDA_CHUNK if device.type == "cuda" else CPU_CHUNK
 
 
 def gaussian_(vector: torch.Tensor, generator: torch.Generator) -> None:
@@ -115,7 +105,7 @@ def perturb_(
     def work(chunks: Iterator[_Chunk]) -> None:
         generator, buffer = torch.Generator(device), next(buffers)
         for index, chunk_pieces in chunks:
-            generator.manual_seed((seed + index) % _SEED_SPACE)
+            generator.manual_seed((seed + index) % SEED_SPACE)
             cut = length < size
             parts = _chunks(chunk_pieces, length) if cut else iter([(0, chunk_pieces)])
             for part, pieces in parts:
@@ -130,6 +120,53 @@ def perturb_(
 
     parallel_for(_chunks(parameters, size), threads, work)
     kept.drawn = identity if len(vector) else None
+
+
+class TorchNoise(PiecewiseNoise):
+    """Gaussian noise from PyTorch's generator on the parameters' device; see ``perturb_``."""
+
+    name = "torch"
+
+    def __init__(self, chunk: int | None = None) -> None:
+        """Take the number of elements drawn from one seed, which affects the noise.
+
+        Raises:
+            UsageError: ``chunk`` is not a positive integer.
+        """
+        self.chunk = None if chunk is None else require_positive_int("chunk", chunk)
+        self._kept = KeptNoise()
+
+    def agreed_chunk(self, chunk: int | None) -> int | None:
+        """Take ``chunk`` if this noise was made without one; return the one that counts.
+
+        Pieces of another size than the chunks would share seeds with chunks of other pieces.
+        """
+        if chunk is not None and self.chunk not in (None, chunk):
+            msg = (
+                f"chunk = {chunk} with a noise of chunk = {self.chunk}: both number the same "
+                "pieces of the weights; give only one of them"
+            )
+            raise UsageError(msg)
+        self.chunk = self.chunk or chunk
+        return self.chunk
+
+    def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
+        """Add the noise chunk by chunk, drawing it unless an earlier pass kept it."""
+        perturb_(parameters, seed, scale, self.chunk, self._kept, self.fill_)
+
+    def draw_(self, vector: torch.Tensor, seed: int) -> None:
+        """Draw into ``vector`` without keeping the noise."""
+        size = self.chunk or default_chunk(vector.device)
+        generator = torch.Generator(vector.device)
+        for index, part in enumerate(torch.split(vector, size)):
+            self.fill_(part, generator.manual_seed((seed + index) % SEED_SPACE))
+
+    def release(self) -> None:
+        """Forget the noise."""
+        self._kept = KeptNoise()
+
+    fill_ = staticmethod(gaussian_)
+    """The distribution of the noise."""
 
 
 def _chunks(parameters: Sequence[torch.Tensor], size: int) -> Iterator[_Chunk]:
