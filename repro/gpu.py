@@ -318,8 +318,7 @@ def _run_tests() -> None:
     options = ["-q", "-m", "gpu", "-p", "no:cacheprovider", "-W", "default"]
     command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]
     if not marked:
-        msg = "the installed package has no GPU tests; run this job from a clone"
-        raise ReproError(msg)
+        raise ReproError("the installed package has no GPU tests; run this job from a clone")
     done = subprocess.run(command, cwd=tests.parent, check=False)  # noqa: S603 - a fixed command
     if done.returncode != 0:
         msg = f"the GPU tests failed (pytest's exit status {done.returncode}); see above"

@@ -36,8 +36,7 @@ def execute(args: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError as error:
-        msg = "completion needs the package shtab; run: pip install shtab"
-        raise ReproError(msg) from error
+        raise ReproError("completion needs the package shtab; run: pip install shtab") from error
     _complete_names(args.root)
     sys.stdout.write(shtab.complete(args.root, args.shell) + "\n")
     return 0

@@ -38,17 +38,15 @@ def execute(args: argparse.Namespace) -> int:
         msg = f"{args.slug!r} is not a name for an artifact; give {names}, in lower case"
         raise UsageError(msg)
     if args.slug in SLUGS or args.slug in PRESENT_SLUGS:
-        msg = (
+        raise UsageError(
             f"the artifact {args.slug!r} exists already, or one had that name; choose another "
             "(repro list shows all)"
         )
-        raise UsageError(msg)
     if not (_ROOT / "tests").is_dir():
-        msg = (
+        raise UsageError(
             f"the suite runs from {_ROOT}, which is not a clone; install it from a clone in "
             "editable mode (uv pip install -e ., see CONTRIBUTING.md)"
         )
-        raise UsageError(msg)
     values = {"slug": args.slug, "paper": paper, "figure": figure, "name": _PAPERS[paper]}
     files = {
         Path(f"repro/artifacts/{args.slug}.py"): _skeleton("artifact.py.txt", values),

@@ -42,11 +42,10 @@ def execute(args: argparse.Namespace) -> int:
     path: Path | None = next((path for path in choices if path.is_file()), None)
     if path is None:
         wanted = " nor ".join(map(str, choices[:2]))
-        msg = (
+        raise ReproError(
             f"there is no {wanted}; draw the figures with: repro report SLUG, or in a clone write "
             f"the site with: repro report --html {args.site}"
         )
-        raise ReproError(msg)
     sys.stdout.write(f"{path}\n")
     sys.stdout.flush()  # before a browser writes to the terminal
     if not webbrowser.open(path.resolve().as_uri()):

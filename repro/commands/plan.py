@@ -144,8 +144,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.model is not None or args.params is not None:
         return _plan_model(args, methods, setting, budget)
     if args.simulate:
-        msg = "--simulate needs a model; add --model or --params"
-        raise UsageError(msg)
+        raise UsageError("--simulate needs a model; add --model or --params")
     return _plan_families(args, methods, setting, budget)
 
 
@@ -202,8 +201,7 @@ def _write_page(
     from repro.planner.plan import plan_model
 
     if args.json or args.simulate:
-        msg = "--html: the page computes by the formula; drop --json and --simulate"
-        raise UsageError(msg)
+        raise UsageError("--html: the page computes by the formula; drop --json and --simulate")
     model = _model(args)
     families = [args.family] if args.family else list(FAMILIES)
     reasons: list[str] = []

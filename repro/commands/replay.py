@@ -47,8 +47,7 @@ def execute(args: argparse.Namespace) -> int:
 
     for path in args.records:
         if not path.is_file():
-            msg = f"{path} is not a file; give records, as in results/mezo_fig4/*.jsonl"
-            raise UsageError(msg)
+            raise UsageError(f"{path} is not a file; give records, as in results/mezo_fig4/*.jsonl")
     every = [
         record
         for path in args.records

@@ -67,11 +67,10 @@ class SweepOptions(CommonOptions[Configuration]):
         if self.gpus_per_run is not None:
             require_positive("gpus-per-run", self.gpus_per_run)
             if self.gpus_per_run > 1:
-                msg = (
+                raise UsageError(
                     f"--gpus-per-run {self.gpus_per_run:g}: must be at most 1, as a run uses one "
                     "GPU"
                 )
-                raise UsageError(msg)
         ray = self.executor == "ray"
         cuda = getattr(self.config, "device", None) == "cuda"
         for name, value, has_effect, needed in (
@@ -81,8 +80,7 @@ class SweepOptions(CommonOptions[Configuration]):
             ("gpus-per-run", self.gpus_per_run, cuda, "without --device cuda; add it"),
         ):
             if value is not None and not has_effect:
-                msg = f"--{name} {value} has no effect {needed}, or leave --{name} out"
-                raise UsageError(msg)
+                raise UsageError(f"--{name} {value} has no effect {needed}, or leave --{name} out")
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -138,8 +136,7 @@ def _run(args: argparse.Namespace) -> int:
         msg = f"{args.slug} cannot take results from earlier records; leave out --only-missing"
         raise UsageError(msg)
     if options.save_models and not artifact.saves_models:
-        msg = f"{args.slug} saves no models; leave out --save-models, or run mezo_fig4"
-        raise UsageError(msg)
+        raise UsageError(f"{args.slug} saves no models; leave out --save-models, or run mezo_fig4")
     from repro.harness import run_artifact
     from repro.measurement.records import CUSTOM
 
@@ -165,15 +162,13 @@ def _run(args: argparse.Namespace) -> int:
 def _sweep(args: argparse.Namespace) -> int:
     """Train the missing runs and print the path of the new records."""
     if args.slug is None:
-        msg = f"give the artifact to sweep: {_that_train()}"
-        raise UsageError(msg)
+        raise UsageError(f"give the artifact to sweep: {_that_train()}")
     artifact = load(args.slug)
     if not artifact.can_sweep:
         why = "has no training runs to sweep; use repro run"
         if artifact.takes_recorded:
             why = "has training runs whose times are results; use repro run --only-missing"
-        msg = f"{args.slug} {why}, or sweep one of {_that_train()}"
-        raise UsageError(msg)
+        raise UsageError(f"{args.slug} {why}, or sweep one of {_that_train()}")
     options = parse(SweepOptions, "repro sweep", artifact, args.rest)
     from repro.execution.schedule import DryRunExecutor
     from repro.harness import dry_run_artifact, run_artifact

@@ -28,23 +28,21 @@ def named_layers(network: "nn.Module") -> dict[str, "nn.Module"]:
     from torch import nn
 
     if not isinstance(network, nn.Sequential) or type(network).forward is not nn.Sequential.forward:
-        msg = (
+        raise UsageError(
             f"{type(network).__name__} is no plain nn.Sequential, so the order of its layers and "
             "what its own forward() does are unknown: put its layers, also ReLUs, into "
             "nn.Sequential in the order in which they run"
         )
-        raise UsageError(msg)
     require_unaltered(type(network).__name__, network)
     layers = children_of(network)
     first: dict[int, str] = {}
     for name, module in layers.items():
         for parameter in module.parameters():
             if first.setdefault(id(parameter), name) != name:
-                msg = (
+                raise UsageError(
                     f"layer {name} has a weight or bias of layer {first[id(parameter)]}: layers "
                     "that share their weights are not supported; give each its own"
                 )
-                raise UsageError(msg)
     return layers
 
 

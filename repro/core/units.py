@@ -78,10 +78,8 @@ def _parse(name: str, text: str, scale: Mapping[str, float], form: str) -> float
     number = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e\+?\d+)?"
     found = re.fullmatch(rf"\s*({number})\s*([a-z]*)\s*", text.lower())
     if found is None or found[2] not in {"", *scale}:
-        msg = f"{name} = {text!r}: must be {form}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {text!r}: must be {form}")
     value = float(found[1]) * (scale[found[2]] if found[2] else 1)
     if not 1 <= value < math.inf:
-        msg = f"{name} = {text!r}: must be at least 1; give {form}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {text!r}: must be at least 1; give {form}")
     return value

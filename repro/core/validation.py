@@ -21,8 +21,7 @@ def require_whole(name: str, value: object, least: int = 0, most: float = math.i
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
         # the value is cut, since a damaged file can hold one of any length
-        msg = f"{name} = {value!r:.40}: must be a whole number {limits}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {value!r:.40}: must be a whole number {limits}")
     return value
 
 
@@ -42,35 +41,30 @@ def _is_finite(value: object) -> bool:
 def require_positive(name: str, value: float) -> float:
     """Return ``value`` if it is finite and above 0, else raise ``UsageError``."""
     if not _is_finite(value) or value <= 0:
-        msg = f"{name} = {value!r}: must be a finite number above 0"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {value!r}: must be a finite number above 0")
     return value
 
 
 def require_not_negative(name: str, value: float) -> float:
     """Return ``value`` if it is finite and at least 0, else raise ``UsageError``."""
     if not _is_finite(value) or value < 0:
-        msg = f"{name} = {value!r}: must be a finite number of at least 0"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {value!r}: must be a finite number of at least 0")
     return value
 
 
 def require_choice(name: str, value: str, allowed: Collection[str]) -> str:
     """Return ``value`` if it is one of ``allowed``, else raise ``UsageError``."""
     if value not in allowed:
-        msg = f"{name} = {value!r}: must be one of {', '.join(map(str, allowed))}"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {value!r}: must be one of {', '.join(map(str, allowed))}")
     return value
 
 
 def require_distinct(name: str, values: Collection[object]) -> None:
     """Raise ``UsageError`` if ``values`` is empty or holds anything twice."""
     if not values:
-        msg = f"{name} is empty: give at least one value"
-        raise UsageError(msg)
+        raise UsageError(f"{name} is empty: give at least one value")
     if len(set(values)) != len(values):
-        msg = f"{name} = {list(values)!r}: each value may be given only once"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {list(values)!r}: each value may be given only once")
 
 
 def require_points(name: str, value: object) -> int:

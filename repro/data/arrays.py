@@ -30,11 +30,9 @@ def map_npy(path: Path) -> Array:
     try:
         array: np.memmap[Any, Any] = npy.open_memmap(path, mode="r")
         if (found := path.stat().st_size) != (needed := array.offset + array.nbytes):
-            msg = f"{found:,} bytes, its header says {needed:,}"
-            raise ValueError(msg)
+            raise ValueError(f"{found:,} bytes, its header says {needed:,}")
     except Exception as error:  # a damaged header is evaluated as Python, and fails like it
-        msg = f"it cannot be read ({type(error).__name__}: {error})"
-        raise BadArrayError(msg) from error
+        raise BadArrayError(f"it cannot be read ({type(error).__name__}: {error})") from error
     return array
 
 
@@ -57,11 +55,9 @@ def read_npz(content: bytes, names: Iterable[str], most: int) -> dict[str, Array
             for name in names:
                 member = archive.getinfo(f"{name}.npy")
                 if member.file_size > most:
-                    msg = f"{member.file_size:,} bytes, at most {most:,} are allowed"
-                    raise ValueError(msg)
+                    raise ValueError(f"{member.file_size:,} bytes, at most {most:,} are allowed")
                 # the whole member, since zipfile checks its sum at the end
                 found[name] = npy.read_array(io.BytesIO(archive.read(member)))
     except Exception as error:  # zipfile and its decoders have no common error
-        msg = f"{name} cannot be read ({type(error).__name__}: {error})"
-        raise BadArrayError(msg) from error
+        raise BadArrayError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
     return found

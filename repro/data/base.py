@@ -32,8 +32,7 @@ def check_sha256(path: Path, expected: str) -> None:
     """Raise ``BadContentError`` unless the file has the expected hash."""
     digest = sha256_of(path)
     if digest != expected:
-        msg = f"{path}: SHA-256 is {digest}, must be {expected}"
-        raise BadContentError(msg)
+        raise BadContentError(f"{path}: SHA-256 is {digest}, must be {expected}")
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,12 @@ class ArraySpec:
             BadContentError: ``value`` is not an array of this shape and type.
         """
         if not isinstance(value, np.ndarray):
-            msg = f"expected an array, got {type(value).__name__}"
-            raise BadContentError(msg)
+            raise BadContentError(f"expected an array, got {type(value).__name__}")
         if value.shape != self.shape or value.dtype.str != self.dtype:
-            msg = (
+            raise BadContentError(
                 f"expected shape {self.shape} of {self.dtype}, "
                 f"got {value.shape} of {value.dtype.str}"
             )
-            raise BadContentError(msg)
         return hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()
 
     def write(self, value: Value, path: Path) -> None:
@@ -88,8 +85,7 @@ class ArraySpec:
         try:
             array = map_npy(path)
         except BadArrayError as error:
-            msg = f"{path}: not an array file: {error}"
-            raise BadContentError(msg) from error
+            raise BadContentError(f"{path}: not an array file: {error}") from error
         if (
             (array.dtype.str, array.ndim) != (self.dtype, len(self.shape))
             or array.shape[1:] != self.shape[1:]
@@ -97,15 +93,13 @@ class ArraySpec:
             or not array.flags.c_contiguous
         ):
             order = "C" if array.flags.c_contiguous else "Fortran"
-            msg = (
+            raise BadContentError(
                 f"{path}: shape {array.shape} of {array.dtype.str} in {order} order; must be "
                 f"{self.shape} of {self.dtype} in C order"
             )
-            raise BadContentError(msg)
         # item by item, since a mask of the whole array would take memory of its own
         if array.dtype.kind == "f" and not all(np.isfinite(item).all() for item in array):
-            msg = f"{path}: a number in it is not finite"
-            raise BadContentError(msg)
+            raise BadContentError(f"{path}: a number in it is not finite")
         return array
 
 
@@ -126,8 +120,7 @@ class FileSpec:
             BadContentError: ``value`` is not a file.
         """
         if not isinstance(value, Path) or not value.is_file():
-            msg = f"expected a file: {value} is not there"
-            raise BadContentError(msg)
+            raise BadContentError(f"expected a file: {value} is not there")
         return sha256_of(value)
 
     def write(self, value: Value, path: Path) -> None:
@@ -141,8 +134,7 @@ class FileSpec:
             BadContentError: there is no such file.
         """
         if not path.is_file():
-            msg = f"{path} is not there"
-            raise BadContentError(msg)
+            raise BadContentError(f"{path} is not there")
         return path
 
 
@@ -188,8 +180,7 @@ def mirror(directory: str, read: Callable[[Path], Mapping[str, Value]]) -> Sourc
             raise SourceUnavailableError(msg)
         path = request.mirror / directory
         if not path.is_dir():
-            msg = f"{path} is not there"
-            raise SourceUnavailableError(msg)
+            raise SourceUnavailableError(f"{path} is not there")
         try:
             return read(path)
         except OSError as error:
@@ -224,11 +215,10 @@ class DataSet:
     def __post_init__(self) -> None:
         # a set is a directory of the cache, whose own directories begin with a dot
         if re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*", self.name) is None:
-            msg = (
+            raise ValueError(
                 f"data set name {self.name!r}: use lower-case letters, digits, -, _ and, after the "
                 "first character, dots"
             )
-            raise ValueError(msg)
 
     @property
     def size(self) -> int:

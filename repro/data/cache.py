@@ -56,11 +56,10 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
     if _is_sound(dataset):
         return target
     if dataset.terms is not None and not accept_terms:
-        msg = (
+        raise UsageError(
             f"{dataset.name} has terms of use ({dataset.terms}): read them, then run: "
             f"{fetch_command(dataset)}"
         )
-        raise UsageError(msg)
     try:
         locks = data_dir() / ".locks"
         locks.mkdir(parents=True, exist_ok=True)
@@ -104,14 +103,12 @@ def verify(name: str) -> None:
     """
     dataset = load_set(name)
     if not is_cached(dataset):
-        msg = f"{name} is not in the cache; run: repro data fetch {name}"
-        raise BadContentError(msg)
+        raise BadContentError(f"{name} is not in the cache; run: repro data fetch {name}")
     try:
         recorded = json.loads((location(dataset) / MANIFEST).read_bytes())["sha256"]
         content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
         if _digests(dataset, content) != recorded:
-            msg = "differs from what was fetched"
-            raise BadContentError(msg)
+            raise BadContentError("differs from what was fetched")
     except (BadContentError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"{name} is damaged: {error}; to replace it, run: repro data fetch {name}"
         raise BadContentError(msg) from error
@@ -178,29 +175,25 @@ def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
         _install(dataset, content, {"source": source.name, "sha256": digests})
         shutil.rmtree(downloads)
         return
-    msg = (
+    raise ReproError(
         f"{dataset.name} could not be fetched; nothing was cached. Sources tried:\n"
         + "\n".join(failures)
         + "\nConnect to one of them, or copy the set into a mirror directory (docs/data.md has the "
         "layout) and name it by --mirror DIR or REPRO_DATA_MIRROR."
     )
-    raise ReproError(msg)
 
 
 def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
     if content.keys() != dataset.content.keys():
-        msg = f"expected {sorted(dataset.content)}, got {sorted(content)}"
-        raise BadContentError(msg)
+        raise BadContentError(f"expected {sorted(dataset.content)}, got {sorted(content)}")
     digests = {}
     for key, spec in dataset.content.items():
         try:
             digests[key] = spec.digest(content[key])
         except BadContentError as error:
-            msg = f"{key}: {error}"
-            raise BadContentError(msg) from error
+            raise BadContentError(f"{key}: {error}") from error
         if spec.sha256 is not None and digests[key] != spec.sha256:
-            msg = f"{key}: SHA-256 is {digests[key]}, must be {spec.sha256}"
-            raise BadContentError(msg)
+            raise BadContentError(f"{key}: SHA-256 is {digests[key]}, must be {spec.sha256}")
     return digests
 
 

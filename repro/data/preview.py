@@ -43,8 +43,7 @@ def draw_samples(name: str, path: Path) -> None:
     elif any(key.startswith("train_images") for key in dataset.content):
         figure = draw_images(dataset.name, load(dataset.name))
     else:
-        msg = f"{dataset.name} has no picture: only sets of images or point clouds have"
-        raise UsageError(msg)
+        raise UsageError(f"{dataset.name} has no picture: only sets of images or point clouds have")
     picture = io.BytesIO()
     figure.savefig(picture, format=form, dpi=100)
     replace(path, picture.getvalue())

@@ -28,8 +28,7 @@ def sample(length: int, size: int, seed: int) -> Indices:
         UsageError: ``size`` exceeds ``length``.
     """
     if not 0 < size <= length:
-        msg = f"sample size {size}: must be in 1..{length}"
-        raise UsageError(msg)
+        raise UsageError(f"sample size {size}: must be in 1..{length}")
     return np.sort(permutation(length, seed)[:size])
 
 
@@ -50,8 +49,7 @@ def holdout(labels: Array, size: int | None = None, seed: int = 0) -> tuple[Indi
     """
     size = round(len(labels) * VALIDATION_FRACTION) if size is None else size
     if not 0 < size < len(labels):
-        msg = f"validation size {size}: must be in 1..{len(labels) - 1}"
-        raise UsageError(msg)
+        raise UsageError(f"validation size {size}: must be in 1..{len(labels) - 1}")
     _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     quotas, remainders = np.divmod(counts * size, counts.sum())
     quotas[np.argsort(-remainders, kind="stable")[: size - quotas.sum()]] += 1

@@ -175,11 +175,10 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
     try:
         ray.init(address, log_to_driver=True, logging_level="warning")
     except (ConnectionError, ValueError, ray.exceptions.AuthenticationError) as error:
-        msg = (
+        raise UsageError(
             f"no Ray cluster at --address {address} ({error}); start one with `ray start --head`, "
             "give --address local, or set RAY_AUTH_MODE=token if the cluster requires a token"
-        )
-        raise UsageError(msg) from error
+        ) from error
     try:
         yield _executor(threads, gpus)
     finally:
@@ -198,11 +197,10 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
         and node["Resources"].get("GPU", 0) >= gpus
     }
     if not able:
-        msg = (
+        raise UsageError(
             f"no node of the cluster has {threads} CPU and {gpus:g} GPU for a run; give fewer "
             "--threads or --gpus-per-run, or add a node"
         )
-        raise UsageError(msg)
     # with a share of its GPU, since otherwise a node sees none
     ask = ray.remote(num_cpus=0, num_gpus=gpus)(describe)
     asked = [
@@ -252,11 +250,10 @@ def run_job(
     """
     here = environment.capture()
     if identity(here) != expected:
-        msg = (
+        raise ReproError(
             "a node that joined later differs from the first nodes in code, versions or hardware; "
             "run the sweep again to see the differences"
         )
-        raise ReproError(msg)
     store = CheckpointStore.of(here, threads)
     for begun, before in states:
         store.take_over(begun, before)
@@ -304,13 +301,12 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
         if fact.startswith(("hash", "version")) is is_code and value != wanted[fact]
     ]
     if problems:
-        msg = (
+        raise ReproError(
             "the nodes would not give the same results:\n  "
             + "\n  ".join(problems)
             + "\nInstall the same commit and the versions of constraints.txt on all of them, and "
             "leave out nodes of another kind (ray start --num-cpus 0 --num-gpus 0)"
         )
-        raise ReproError(msg)
     return msgspec.structs.replace(
         first.environment,
         commit=driver.commit,

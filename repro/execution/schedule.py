@@ -219,8 +219,7 @@ class DryRunExecutor:
             else:
                 yield run, metrics
         if missing:
-            msg = f"{missing} training runs are not done"
-            raise UnknownRunsError(msg)
+            raise UnknownRunsError(f"{missing} training runs are not done")
 
     def lines(self) -> list[str]:
         """Return a line for each run."""

@@ -124,10 +124,9 @@ class Sampler:
             UsageError: there are fewer items than ``size``.
         """
         if len(items) < size:
-            msg = (
+            raise UsageError(
                 f"batch size B = {size}: must be at most {len(items)}, the number of training items"
             )
-            raise UsageError(msg)
         self._lengths, self._items, self._size, self._seed = lengths, items, size, seed
         self._epoch = -1
         self._batches: list[Indices] = []

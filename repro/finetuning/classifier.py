@@ -74,12 +74,11 @@ class AnswerClassifier:
             found = self._next_logits(Batch(tokens, last, last))
         gap, size = float((found - own).abs().max()), float(own.abs().max())
         if gap > _TOLERANCE * size:
-            msg = (
+            raise UsageError(
                 f"{type(self.model).__name__}: logits from its output layer differ by {gap:.3g} "
                 f"from its own, which are up to {size:.3g}, so it scales or transforms them; give "
                 "a model that does not, such as a Llama, Qwen2 or GPT-2"
             )
-            raise UsageError(msg)
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean cross-entropy of the answers, in nats."""

@@ -139,11 +139,10 @@ def load_items(
         if not counts.all():
             each = zip(task.answers, counts, strict=True)
             found = ", ".join(f"{label!r}: {count}" for label, count in each)
-            msg = (
+            raise UsageError(
                 f"{name} items of task {task.name}: some label has none ({found}); give more "
                 "items, or add rows with that label"
             )
-            raise UsageError(msg)
     if context is not None:
         _require_fit(task, train, items.train, np.union1d(training, for_tuning), context)
         _require_fit(task, validation, items.validation, items.final, context)
@@ -167,12 +166,11 @@ def _require_fit(
         index = int(too_long[0])
         least = int(split.prefix[index] + split.suffix[index])
         what = "the uncut part of the prompt" if task.truncate else "the prompt"
-        msg = (
+        raise UsageError(
             f"{rows[index].where}: {what} has {least} tokens, more than N = {context}; "
             f"{len(too_long)} prompts of task {task.name} do not fit; give --context "
             f"{split.least_length} or more"
         )
-        raise UsageError(msg)
 
 
 def _apart(
@@ -187,17 +185,15 @@ def _candidates(task: PromptTask, apart: npt.NDArray[np.bool_], tuning: int) -> 
     """Return the training rows that can be held out; more than ``tuning`` of them."""
     candidates = np.flatnonzero(apart)
     if not len(candidates):
-        msg = (
+        raise UsageError(
             f"task {task.name}: every one of its {len(apart)} training rows is also a validation "
             "row; give other rows for one of the two"
         )
-        raise UsageError(msg)
     if tuning >= len(candidates):
-        msg = (
+        raise UsageError(
             f"task {task.name}: {tuning} training items are to be held out for tuning or "
             f"calibration, and {len(candidates)} of its {len(apart)} training rows share no text "
             f"with validation; hold out at most {len(candidates) - 1} (--tuning-items, or "
             "calibration_items of zero_shot), or add rows"
         )
-        raise UsageError(msg)
     return candidates

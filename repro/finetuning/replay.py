@@ -41,11 +41,10 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
             have other kernels for PyTorch's noise; or the engine drew the noise and is not built.
     """
     if settings["device"] == "cuda" and not torch.cuda.is_available():
-        msg = (
+        raise ReproError(
             "the run used a GPU's noise, which only a GPU reproduces, and PyTorch finds no CUDA "
             "device; replay it on a machine with a GPU"
         )
-        raise ReproError(msg)
     model, tokenizer = load_base(settings["model"], settings["dtype"])
     placed(model, settings["device"])
     require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
@@ -67,9 +66,8 @@ def require_same(what: str, found: str, recorded: str) -> None:
         ReproError: the hashes differ.
     """
     if found != recorded:
-        msg = (
+        raise ReproError(
             f"{what}: SHA-256 is {found}, must be {recorded}; replay with the processor type, the "
             "vector instructions and the versions that the record's environment names, with its "
             "commit, too, if a GPU drew the noise"
         )
-        raise ReproError(msg)

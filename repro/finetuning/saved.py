@@ -66,8 +66,7 @@ def save_trained(trained: TrainedRun) -> None:
     """
     run, state = trained.run, trained.checkpoint.load()
     if state is None:
-        msg = f"{run.label()}: trained by an earlier command, so its model is not saved"
-        raise ReproError(msg)
+        raise ReproError(f"{run.label()}: trained by an earlier command, so its model is not saved")
     base = load_base(run.model, run.dtype)
     model = placed(base.model, run.device)
     # answers serve only the loss

@@ -89,11 +89,10 @@ def zero_shot(
     width = max(padded_width(s.lengths(context)[chosen], context) for s, chosen in sides.values())
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 0
     if 0 < positions < width:
-        msg = (
+        raise UsageError(
             f"context N = {context}: prompts of {width} tokens, and {model_name} has {positions} "
             f"positions; give at most context = {positions}"
         )
-        raise UsageError(msg)
     logits: dict[str, Logits] = {}
     labels: dict[str, Labels] = {}
     seconds: dict[str, float] = {}

@@ -318,11 +318,10 @@ class ElasticZOInt8(Algorithm2):
         require_integers(inputs)
         values = inputs.values
         if len(values) == 0 or labels.shape != values.shape[:1] or labels.dtype != torch.int64:
-            msg = (
+            raise UsageError(
                 f"labels {tuple(labels.shape)} of {labels.dtype} for inputs "
                 f"{tuple(values.shape)}: must be one int64 for each of at least one input"
             )
-            raise UsageError(msg)
         if values.shape[1:] != self._fitting:
             self.network.forward(IntegerTensor(values[:1], inputs.exponent))
             self._fitting = tuple(values.shape[1:])

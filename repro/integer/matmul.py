@@ -42,8 +42,7 @@ def matmul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         UsageError: the types are not int8, or the shapes do not match.
     """
     if a.dtype != torch.int8 or b.dtype != torch.int8:
-        msg = f"matmul of {a.dtype} and {b.dtype}: both must be torch.int8"
-        raise UsageError(msg)
+        raise UsageError(f"matmul of {a.dtype} and {b.dtype}: both must be torch.int8")
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
         msg = f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: must be [M, K] and [K, N]"
         raise UsageError(msg)
@@ -101,8 +100,7 @@ def fastest_exact(device: torch.device) -> Path:
     for path in PATHS:
         if is_exact(path, device):
             return path
-    msg = f"no exact integer matrix product on {device}: train on the CPU or on CUDA"
-    raise ReproError(msg)
+    raise ReproError(f"no exact integer matrix product on {device}: train on the CPU or on CUDA")
 
 
 def is_exact(path: Path, device: torch.device) -> bool:

@@ -64,8 +64,7 @@ class IntegerNetwork:
         self.policy = policy
         weighted = self.weighted.values()
         if not weighted:
-            msg = "no layer with parameters: there is nothing to train"
-            raise UsageError(msg)
+            raise UsageError("no layer with parameters: there is nothing to train")
         self.parameters = torch.cat([layer.weight.values.flatten() for layer in weighted])
         """All weights, int8 [P]; the layers' weights are views of it."""
         self._bind([layer.weight.exponent for layer in weighted])
@@ -244,14 +243,12 @@ class IntegerNetwork:
         """
         parameters, exponents = state["parameters"], dict(state["exponents"])
         if list(exponents) != list(self.weighted) or parameters.shape != self.parameters.shape:
-            msg = (
+            raise UsageError(
                 f"state of {parameters.numel()} weights in layers {', '.join(exponents)}: this "
                 f"network has {len(self.parameters)} in {', '.join(self.weighted)}"
             )
-            raise UsageError(msg)
         if parameters.dtype != torch.int8 or int(parameters.amin()) < -LARGEST:
-            msg = f"weights must be torch.int8 from -{LARGEST} to {LARGEST}"
-            raise UsageError(msg)
+            raise UsageError(f"weights must be torch.int8 from -{LARGEST} to {LARGEST}")
         self.parameters.copy_(parameters)
         self._bind(list(exponents.values()))
 
@@ -274,8 +271,7 @@ class IntegerNetwork:
         expected = layer.weight.values.shape[1]
         features = now.values.shape[1 if now.values.dim() == 4 else 0]
         if features != expected:
-            msg = f"layer {name}: {features} input features, must be {expected}"
-            raise UsageError(msg)
+            raise UsageError(f"layer {name}: {features} input features, must be {expected}")
         accumulator = layer.accumulate(now.values)
         k = max(self.policy.shift_of(largest_magnitude(accumulator)), 0)
         exponent = now.exponent + layer.weight.exponent + k

@@ -40,12 +40,10 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
             ``exponent``.
     """
     if not numbers.numel():
-        msg = f"numbers of shape {tuple(numbers.shape)}: there is nothing to quantise"
-        raise UsageError(msg)
+        raise UsageError(f"numbers of shape {tuple(numbers.shape)}: there is nothing to quantise")
     largest = float(numbers.abs().max())
     if not math.isfinite(largest):
-        msg = f"largest magnitude = {largest}: only finite numbers can be quantised"
-        raise UsageError(msg)
+        raise UsageError(f"largest magnitude = {largest}: only finite numbers can be quantised")
     chosen = exponent_of(largest) if exponent is None else exponent
     scaled = ldexp(numbers, -chosen).round_()
     # NITI clips weights and activations to -127, but inputs to -128 (v2 ti_torch.py:354)

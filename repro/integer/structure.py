@@ -47,16 +47,14 @@ def require_plain(name: str, module: nn.Module) -> None:
     """
     others = {path for path, _ in module.named_parameters()} - {"weight", "bias"}
     if others:
-        msg = (
+        raise UsageError(
             f"layer {name} computes its weight from {', '.join(sorted(others))}, which is not "
             "supported; remove its pruning or parametrization"
         )
-        raise UsageError(msg)
     require_unaltered(f"layer {name}", module)
     if type(module).forward not in _FORWARD:
         kind = type(module).__name__
-        msg = f"layer {name} ({kind}) has its own forward(), which is not supported"
-        raise UsageError(msg)
+        raise UsageError(f"layer {name} ({kind}) has its own forward(), which is not supported")
 
 
 _FORWARD = {
@@ -95,21 +93,19 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     if isinstance(module, nn.Conv2d):
         padding = plain_padding(module)
         if padding is None or padding >= module.kernel_size[0]:
-            msg = (
+            raise UsageError(
                 f"layer {name} ({module}): an integer convolution must have a square kernel, "
                 "stride 1, no dilation, one group, and equal padding with zeros, smaller than the "
                 "kernel"
             )
-            raise UsageError(msg)
         return IntegerConv2d(new_weight(tuple(module.weight.shape)), padding)
     if isinstance(module, nn.MaxPool2d):
         window = plain_window(module)
         if window is None:
-            msg = (
+            raise UsageError(
                 f"layer {name} ({module}): integer pooling must have square windows, stride = "
                 "size, no padding, no dilation and ceil_mode=False"
             )
-            raise UsageError(msg)
         return IntegerMaxPool2d(window)
     if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) != (1, -1):
         msg = f"layer {name} ({module}): must flatten all but the batch: use nn.Flatten()"
@@ -117,11 +113,10 @@ def convert(name: str, module: nn.Module, new_weight: NewWeight) -> Layer:
     for kind, layer in _PLAIN.items():
         if isinstance(module, kind):
             return layer()
-    msg = (
+    raise UsageError(
         f"layer {name} ({type(module).__name__}) has no integer form; use Conv2d, Linear, "
         "ReLU, MaxPool2d, Flatten or MaxOverPoints"
     )
-    raise UsageError(msg)
 
 
 _CONVERTED = (nn.Linear, nn.Conv2d, nn.ReLU, nn.MaxPool2d, nn.Flatten, pointnet.MaxOverPoints)

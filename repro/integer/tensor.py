@@ -19,14 +19,12 @@ class IntegerTensor:
 
     def __post_init__(self) -> None:
         if self.values.dtype != torch.int8:
-            msg = (
+            raise UsageError(
                 f"mantissas of {self.values.dtype}: must be torch.int8; "
                 "repro.integer.quantise turns floating-point numbers into them"
             )
-            raise UsageError(msg)
         if isinstance(self.exponent, bool) or not isinstance(self.exponent, int):
-            msg = f"exponent = {self.exponent!r}: must be a whole number (a Python int)"
-            raise UsageError(msg)
+            raise UsageError(f"exponent = {self.exponent!r}: must be a whole number (a Python int)")
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the numbers in floating point, exact unless they underflow or overflow."""
@@ -45,8 +43,7 @@ def require_integers(inputs: object) -> None:
         UsageError: ``inputs`` is no ``IntegerTensor``.
     """
     if not isinstance(inputs, IntegerTensor):
-        msg = (
+        raise UsageError(
             f"inputs = {type(inputs).__name__}: give an IntegerTensor; quantise(images) of "
             "repro.integer.quantise makes one"
         )
-        raise UsageError(msg)

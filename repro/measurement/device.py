@@ -18,8 +18,7 @@ def require_device(device: Device) -> None:
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
-        msg = "device cuda: PyTorch finds no CUDA device here; use --device cpu"
-        raise UsageError(msg)
+        raise UsageError("device cuda: PyTorch finds no CUDA device here; use --device cpu")
 
 
 def memory_of(device: Device) -> int:

@@ -112,12 +112,11 @@ def run_isolated(
             try:
                 result = future.result()
             except ProcessExpired as error:
-                msg = (
+                raise ReproError(
                     f"the process of {pending[future]} died with exit code {error.exitcode}, most "
                     "often because memory ran out. Progress is saved; run again with smaller "
                     "points or fewer workers"
-                )
-                raise ReproError(msg) from error
+                ) from error
             yield pending[future], result
 
 

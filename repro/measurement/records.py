@@ -102,8 +102,7 @@ def write_run(directory: Path, records: Sequence[Record]) -> Path:
         ReproError: there are no records, one of them is invalid, or the file cannot be written.
     """
     if not records:
-        msg = "a run without records is not written: nothing was computed"
-        raise ReproError(msg)
+        raise ReproError("a run without records is not written: nothing was computed")
     numbered = [
         msgspec.structs.replace(record, line=line, lines=len(records))
         for line, record in enumerate(records, start=1)
@@ -141,11 +140,10 @@ def read_run(path: Path) -> list[Record]:
     ]
     for number, record in enumerate(records, start=1):
         if (record.line, record.lines) != (number, len(records)):
-            msg = (
+            raise ReproError(
                 f"{path}:{number}: says it is line {record.line} of {record.lines}, is line "
                 f"{number} of {len(records)}; restore the file or remove it and run again"
             )
-            raise ReproError(msg)
     _require_own(path, records)
     return with_present_names(records)
 
@@ -160,12 +158,11 @@ def _require_own(path: Path, records: Sequence[Record]) -> None:
     first = records[0]
     for record in records:
         if record.artifact != first.artifact or (named and record.profile != named["profile"]):
-            msg = (
+            raise ReproError(
                 f"{path}:{record.line}: a record of {record.artifact} with the profile "
                 f"{record.profile}; a file holds one artifact and the profile in its name; "
                 "move it away"
             )
-            raise ReproError(msg)
 
 
 def read_runs(paths: Iterable[Path]) -> list[Record]:
@@ -237,11 +234,10 @@ def run_files(directory: Path) -> list[Path]:
     for path in sorted(directory.glob("*.jsonl")) if directory.is_dir() else []:
         named = RUN_FILE.fullmatch(path.name)
         if named is None or named["profile"] not in (CUSTOM, *PROFILES):
-            msg = (
+            raise ReproError(
                 f"{path}: not the name of a run file (PROFILE-UTC-COMMIT.jsonl, with a profile of "
                 f"{', '.join(PROFILES)} or {CUSTOM}); move it away"
             )
-            raise ReproError(msg)
         by_time.append((named["utc"], path))
     return [path for _, path in sorted(by_time)]
 
@@ -277,8 +273,7 @@ def single(records: Iterable[Record], kind: str) -> Record:
     """
     found = list(of_kind(records, kind))
     if len(found) != 1:
-        msg = f"expected one record of kind {kind!r}, found {len(found)}; run again"
-        raise ReproError(msg)
+        raise ReproError(f"expected one record of kind {kind!r}, found {len(found)}; run again")
     return found[0]
 
 
@@ -299,11 +294,10 @@ def _decode(line: bytes, where: str) -> Record:
         # the version alone first: a new field of a newer schema would only be called unknown
         version = msgspec.json.decode(line, type=_Version).schema_version
         if version > SCHEMA_VERSION:
-            msg = (
+            raise ReproError(
                 f"{where}: record schema {version} is newer than the {SCHEMA_VERSION} this version "
                 "of the suite reads; update the suite"
             )
-            raise ReproError(msg)
         record = msgspec.json.decode(line, type=Record)
     except (
         msgspec.DecodeError,  # wrong types are DecodeErrors, too

@@ -66,10 +66,9 @@ def sizes(
         b=np.asarray(bytes_per_parameter, dtype=np.float64),
     )
     if not np.all(np.isfinite(checked.b) & (checked.b > 0)):
-        msg = (
+        raise UsageError(
             f"bytes per parameter b = {_show(bytes_per_parameter)}: must be a finite number above 0"
         )
-        raise UsageError(msg)
     if np.any(checked.D % checked.H):
         msg = f"heads H = {_show(heads)} do not divide D = {_show(hidden)}: take a multiple of H"
         raise UsageError(msg)
@@ -163,8 +162,7 @@ def _layer_bytes(s: Sizes) -> Float:
 def _whole(name: str, value: ArrayLike) -> Float:
     array = np.asarray(value, dtype=np.float64)
     if not np.all(np.isfinite(array) & (array >= 1) & (array == np.floor(array))):
-        msg = f"{name} = {_show(value)}: must be a finite whole number of at least 1"
-        raise UsageError(msg)
+        raise UsageError(f"{name} = {_show(value)}: must be a finite whole number of at least 1")
     return array
 
 

@@ -30,11 +30,10 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
         )
     except Exception as error:  # a model's own code may raise anything
         other = "; try --attention eager" if "scaled_dot_product" in str(error) else ""
-        msg = (
+        raise ReproError(
             f"transformers cannot build this configuration with {setting.attention}: "
             f"{reason_of(error)}{other}"
-        )
-        raise ReproError(msg) from error
+        ) from error
     model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and use it
     without_dropout(model)
     if method.trains == "adapters":

@@ -264,11 +264,10 @@ def largest_model(
         return float(bytes_of(sized(size)))
 
     if taken(low) > budget:
-        msg = (
+        raise UsageError(
             f"a budget of {budget:.4g} bytes is too small for {name} = 1; give at least "
             f"{taken(low):.4g}"
         )
-        raise UsageError(msg)
     while taken(high) <= budget:
         low, high = high, 2 * high
     # more halvings than a float64 has bits

@@ -27,17 +27,15 @@ class DecoderShape(Checked):
         """Refuse sizes below 1, and heads that do not divide D."""
         super().__post_init__()
         if self.hidden % self.heads:
-            msg = (
+            raise UsageError(
                 f"attention heads H = {self.heads} do not divide the hidden dimension "
                 f"D = {self.hidden}: choose D as a multiple of H"
             )
-            raise UsageError(msg)
         if self.hidden // self.heads % 2:
-            msg = (
+            raise UsageError(
                 f"head size D / H = {self.hidden} / {self.heads} is odd: rotary position "
                 "embeddings turn pairs, choose D as an even multiple of H"
             )
-            raise UsageError(msg)
 
 
 LLAMA2_7B = DecoderShape(context=2048, layers=32, hidden=4096, heads=32, vocabulary=32000)

@@ -106,8 +106,7 @@ def parameter_table(shape: DecoderShape) -> dict[str, int]:
         for name, parameter in model.named_parameters():
             parts = [part for pattern, part in _PARTS.items() if re.search(pattern, name)]
             if not parts:
-                msg = f"parameter {name!r} belongs to no known part of a Llama decoder"
-                raise ValueError(msg)
+                raise ValueError(f"parameter {name!r} belongs to no known part of a Llama decoder")
             counts[parts[0]] += parameter.numel()
     return dict(counts)
 

@@ -183,13 +183,12 @@ class ElasticZO(ZerothOrder):
         first = min(tail, key=lambda p: place[id(p)])
         last = max(rest, key=lambda p: place[id(p)])
         if place[id(first)] < place[id(last)]:
-            msg = (
+            raise UsageError(
                 f"partition {self.partition!r}: {self._names[id(first)]} is backpropagated "
                 f"but runs before {self._names[id(last)]}, which is not: layers are registered in "
                 "another order than they run in; give trace=lambda: model(x), which takes the "
                 "order from a forward pass"
             )
-            raise UsageError(msg)
 
     def _descend_tail(self, lr: float, timer: PhaseTimer) -> None:
         decay = lr * self.param_groups[0]["weight_decay"]
@@ -217,12 +216,11 @@ class ElasticZO(ZerothOrder):
             if tail:
                 require_number(loss)
                 if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-                    msg = (
+                    raise UsageError(
                         "the loss has no gradient, so the backpropagated layers cannot be trained: "
                         "compute it from their output without detaching, or use MeZO, which takes "
                         "any loss"
                     )
-                    raise UsageError(msg)
                 with timer("backward"):
                     scale = None if share == 1 else torch.full_like(loss, share)
                     loss.backward(scale)  # type: ignore[no-untyped-call]

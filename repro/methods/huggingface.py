@@ -140,23 +140,20 @@ def _check(args: TrainingArguments, method: ZerothOrder) -> None:
     for name, setting in used.items():
         value, usual = getattr(args, name), TrainingArguments.__dataclass_fields__[name].default
         if value not in (usual, own[setting]):
-            msg = (
+            raise UsageError(
                 f"{name} = {value!r}: the method was made with {setting} = {own[setting]!r}, which "
                 f"is used; leave {name} out, or give the method the same value"
             )
-            raise UsageError(msg)
     if args.optim != TrainingArguments.__dataclass_fields__["optim"].default:
         msg = f"optim = {args.optim!r}: the optimizer is the {type(method).__name__}; leave it out"
         raise UsageError(msg)
     if args.fp16:
-        msg = (
+        raise UsageError(
             "fp16 = True scales the loss for a backward pass; load the model in float16 "
             "(dtype=torch.float16) with restore='exact', or give bf16=True"
         )
-        raise UsageError(msg)
     if args.parallel_mode is not ParallelMode.NOT_PARALLEL:
-        msg = (
+        raise UsageError(
             f"parallel_mode = {args.parallel_mode}: these methods train on one device; show the "
             "process one GPU"
         )
-        raise UsageError(msg)

@@ -49,11 +49,10 @@ class Lattice:
         """
         if dtype not in _WIDER:
             names = ", ".join(str(known).removeprefix("torch.") for known in _WIDER)
-            msg = (
+            raise UsageError(
                 f"restore = 'exact' with parameters of {dtype}: must be one of {names}; or give "
                 "restore='rounded'"
             )
-            raise UsageError(msg)
         self.dtype = dtype
         self.wide = _WIDER[dtype]
         self.ulp = torch.finfo(dtype).eps

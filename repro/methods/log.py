@@ -149,8 +149,7 @@ class StepLog:
             entries = base64.b64decode(stored["entries"], validate=True)
             log.data += inflating.decompress(entries, most + 1)
             if len(log.data) > most or not inflating.eof or inflating.unused_data:
-                msg = f"truncated, or more than {most:,} bytes of entries"
-                raise ValueError(msg)
+                raise ValueError(f"truncated, or more than {most:,} bytes of entries")
             log._require_valid()
         except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
             msg = f"not a log of zeroth-order steps, or damaged ({error!r}); get it again"
@@ -189,14 +188,12 @@ class StepLog:
             if found not in known:
                 raise ValueError(found)
         if not (math.isfinite(self.eps) and self.eps > 0 and (self.chunk or 1) > 0):
-            msg = f"eps = {self.eps}, chunk = {self.chunk}: must be above 0"
-            raise ValueError(msg)
+            raise ValueError(f"eps = {self.eps}, chunk = {self.chunk}: must be above 0")
         if self.perturbations < 1 or len(self.data) % self.bytes_of(1):
-            msg = (
+            raise ValueError(
                 f"{len(self.data)} bytes of entries are no whole number of steps of "
                 f"{self.perturbations} estimates"
             )
-            raise ValueError(msg)
 
     def updates(self) -> Iterator[tuple[list[Entry], list[list[tuple[int, float]]], list[float]]]:
         """Yield the entries of each step, and for each group its rates and its weight decay."""
@@ -270,11 +267,10 @@ def replay(
     """
     noise = noise or named_noise(log.noise, log.chunk)
     if noise.name != log.noise:
-        msg = (
+        raise UsageError(
             f"a log of a run with the noise {log.noise!r} cannot be replayed with {noise.name!r}: "
             "give replay the noise of the run"
         )
-        raise UsageError(msg)
     noise.agreed_chunk(log.chunk)
     groups = perturbed_groups(log, tensors_of(parameters), noise)
     for entries, rates, decays in log.updates():
@@ -298,24 +294,21 @@ def perturbed_groups(
     """
     groups = log.groups or [GroupLog(len(parameters), log.eps, 0.0)]
     if sum(group.tensors for group in groups) != len(parameters):
-        msg = (
+        raise UsageError(
             f"{len(parameters)} parameters for a log of {sum(group.tensors for group in groups)}: "
             "give the trained parameters, group by group"
         )
-        raise UsageError(msg)
     elements = sum(parameter.numel() for parameter in parameters)
     if log.elements not in (0, elements):
-        msg = (
+        raise UsageError(
             f"parameters of {elements} weights for a log of {log.elements}: give only the weights "
             "perturbed in the run, without frozen ones"
         )
-        raise UsageError(msg)
     if log.structure not in (0, structure_of(parameters)):
-        msg = (
+        raise UsageError(
             "the shapes or number formats of the parameters, or their order, differ from the log's:"
             " give the trained parameters of the same model in the run's number format"
         )
-        raise UsageError(msg)
     found, rest = [], list(parameters)
     for number, group in enumerate(groups):
         own, rest = rest[: group.tensors], rest[group.tensors :]

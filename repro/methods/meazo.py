@@ -79,8 +79,7 @@ class MEAZO(MeZO):
             UsageError: as ``MeZO``, or ``beta`` or ``floor`` is out of range.
         """
         if not 0 <= beta < 1:
-            msg = f"beta = {beta!r}: must be at least 0 and below 1"
-            raise UsageError(msg)
+            raise UsageError(f"beta = {beta!r}: must be at least 0 and below 1")
         self.beta, self.floor = beta, require_positive("floor", floor)
         self.second_moment = 0.0
         super().__init__(
@@ -121,10 +120,9 @@ class MEAZO(MeZO):
         """
         state = dict(state_dict)
         if "second_moment" not in state:
-            msg = (
+            raise UsageError(
                 "the state has no second_moment, so it is not MEAZO's; load it into its own method"
             )
-            raise UsageError(msg)
         moment = float(state.pop("second_moment"))
         super().load_state_dict(state)
         self.second_moment = moment

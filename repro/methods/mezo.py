@@ -106,11 +106,10 @@ class MeZO(ZerothOrder):
         """
         self.perturbations = require_positive_int("perturbations n", perturbations)
         if rule is by_spread and perturbations == 1:
-            msg = (
+            raise UsageError(
                 "perturbations n = 1: FZOO's rule needs at least 2 losses for their standard "
                 "deviation"
             )
-            raise UsageError(msg)
         super().__init__(
             parameter_groups(parameters),
             lr=lr,

@@ -31,17 +31,15 @@ def tensors_of(parameters: Any) -> list[torch.Tensor]:  # noqa: ANN401 - checked
     """
     if _is_no_collection(parameters):
         kind = type(parameters).__name__
-        msg = f"parameters = {kind}: give the parameters, as in model.parameters()"
-        raise UsageError(msg)
+        raise UsageError(f"parameters = {kind}: give the parameters, as in model.parameters()")
     found = [
         given[1] if isinstance(given, tuple) and len(given) == 2 else given for given in parameters
     ]
     for given in found:
         if not isinstance(given, torch.Tensor):
-            msg = (
+            raise UsageError(
                 f"parameters hold {type(given).__name__}: give tensors, as model.parameters() does"
             )
-            raise UsageError(msg)
     return found
 
 
@@ -52,11 +50,10 @@ def uncompiled(model: Any) -> torch.nn.Module:  # noqa: ANN401 - checked here
         UsageError: it is no model.
     """
     if not isinstance(model, torch.nn.Module):
-        msg = (
+        raise UsageError(
             f"model = {type(model).__name__}: give the model itself; a partition point splits its "
             "parameters"
         )
-        raise UsageError(msg)
     inner = getattr(model, "_orig_mod", model)
     return inner if isinstance(inner, torch.nn.Module) else model
 
@@ -94,8 +91,7 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
         where = f" in parameter group {number}" if grouped else ""
         for name in group.keys() - {"params", *GROUP_SETTINGS}:
             allowed = ", ".join(GROUP_SETTINGS)
-            msg = f"{name} = {group[name]!r}{where}: a group may set {allowed}"
-            raise UsageError(msg)
+            raise UsageError(f"{name} = {group[name]!r}{where}: a group may set {allowed}")
         entries = group["params"]
         if isinstance(entries, torch.Tensor):
             entries = [entries]
@@ -110,29 +106,25 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
                 continue
             named = f"parameter {name!r}" if name else "a parameter"
             if parameter in seen:
-                msg = (
+                raise UsageError(
                     f"{named} is in parameter groups {seen[parameter]} and {number}: give it to "
                     "one of them"
                 )
-                raise UsageError(msg)
             if parameter.is_inference():
-                msg = (
+                raise UsageError(
                     f"{named} was made under torch.inference_mode, so it cannot be changed: load "
                     "or clone the model outside of it"
                 )
-                raise UsageError(msg)
             if parameter.is_complex():
-                msg = (
+                raise UsageError(
                     f"{named} is {parameter.dtype}: noise moves real numbers; store the real and "
                     "the imaginary parts as two real parameters"
                 )
-                raise UsageError(msg)
             if flat and not parameter.is_contiguous():
-                msg = (
+                raise UsageError(
                     f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, "
                     "or a view): noise is added to flat chunks, make it contiguous first"
                 )
-                raise UsageError(msg)
             seen[parameter] = number
             kept.append(entry)
         if not kept:
@@ -154,12 +146,11 @@ def _require_apart(parameters: Sequence[torch.Tensor]) -> None:
     for (storage, start, number), (other, begin, second) in pairwise(sorted(places)):
         first, later = parameters[number], parameters[second]
         if storage == other and begin * later.itemsize < start * first.itemsize + first.nbytes:
-            msg = (
+            raise UsageError(
                 f"two parameters of shapes {tuple(first.shape)} and {tuple(later.shape)} share "
                 "memory, so every pass would move it twice: tie weights by giving both modules the "
                 "same Parameter, or clone one of them"
             )
-            raise UsageError(msg)
 
 
 def split_at(
@@ -194,12 +185,11 @@ def split_at(
         if not any(f"{layer}.".startswith(f"{partition}.") for layer in layers):
             for name, other in tied_names(model).items():
                 if name.startswith(f"{partition}."):
-                    msg = (
+                    raise UsageError(
                         f"partition {partition!r}: {name} is tied to {other}, one weight under two "
                         "names, and belongs to the layer that has it first; choose another "
                         "partition or untie it"
                     )
-                    raise UsageError(msg)
         start = partition_index(partition, layers)
     else:
         # with a module that is used twice, C counts as model[:C] does
@@ -217,13 +207,12 @@ def split_at(
     zo_params: list[torch.Tensor] = [p for _, p in named[:start] if p.requires_grad]
     bp_params: list[torch.Tensor] = [p for _, p in named[start:] if p.requires_grad]
     if not zo_params and partition != 0:
-        msg = (
+        raise UsageError(
             f"partition {partition!r} leaves no parameter to zeroth order: {layers[start]!r} comes "
             "first, or nothing before it has requires_grad=True; choose a later layer, give "
             "trace=lambda: model(x) if layers run in another order than they are registered in, "
             "or C = 0 for backpropagation of everything"
         )
-        raise UsageError(msg)
     return zo_params, bp_params
 
 

@@ -77,19 +77,17 @@ class PerturbedWeights:
             raise ReproError(TORN)
         for parameter, dtype in zip(self.parameters, self._dtypes, strict=True):
             if not parameter.requires_grad:
-                msg = (
+                raise UsageError(
                     f"a parameter of shape {tuple(parameter.shape)} was frozen after the optimizer "
                     "was made: make a new optimizer, which leaves it out"
                 )
-                raise UsageError(msg)
             if parameter.dtype != dtype or not parameter.is_contiguous():
                 how = parameter.dtype if parameter.dtype != dtype else "no longer contiguous"
-                msg = (
+                raise UsageError(
                     f"a parameter of shape {tuple(parameter.shape)} was {dtype} and contiguous "
                     f"when the optimizer was made, and is {how}: convert the model first, then "
                     "make the optimizer"
                 )
-                raise UsageError(msg)
         devices = [parameter.device for parameter in self.parameters]
         if devices != self._devices:
             self.noise.prepare(self.parameters, exact=self.exact)

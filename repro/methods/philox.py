@@ -63,30 +63,26 @@ class PhiloxNoise(Noise):
         kernels = _kernels()
         for parameter in parameters:
             if parameter.device.type != "cuda" and not kernels.is_interpreted():
-                msg = (
+                raise UsageError(
                     f"noise 'philox' with a parameter on {parameter.device}: its kernels run on a "
                     "GPU; move the model there, or use another noise"
                 )
-                raise UsageError(msg)
             if type(parameter) not in (torch.Tensor, torch.nn.Parameter):
-                msg = (
+                raise UsageError(
                     f"noise 'philox' with a parameter of {type(parameter).__name__}: its kernels "
                     "need the address of a plain tensor; use another noise"
                 )
-                raise UsageError(msg)
             if parameter.dtype not in _FORMATS:
-                msg = (
+                raise UsageError(
                     f"noise 'philox' with a parameter of {parameter.dtype}: its kernels compute in "
                     "float32; give weights in float32, bfloat16 or float16, or use another noise"
                 )
-                raise UsageError(msg)
         if exact and any(parameter.dtype == torch.float32 for parameter in parameters):
-            msg = (
+            raise UsageError(
                 "restore = 'exact' with noise 'philox' and float32 weights: its kernels compute in "
                 "float32, which is exact for bfloat16 and float16 weights only; use restore = "
                 "'rounded'"
             )
-            raise UsageError(msg)
         self._parameters = parameters
         alike: dict[Any, list[tuple[int, torch.Tensor]]] = {}
         for number, parameter in enumerate(parameters):
@@ -155,11 +151,10 @@ def _kernels() -> Any:  # noqa: ANN401 - a module
     try:
         from repro.methods import philox_kernels
     except ModuleNotFoundError as error:
-        msg = (
+        raise UsageError(
             "noise 'philox': Triton is not installed; install PyTorch for CUDA, or use noise = "
             "'torch'"
-        )
-        raise UsageError(msg) from error
+        ) from error
     return philox_kernels
 
 

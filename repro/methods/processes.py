@@ -42,12 +42,11 @@ class Processes:
         dist.all_gather(gathered, own, group=self._group)
         seeds, *columns = zip(*(received.tolist() for received in gathered), strict=True)
         if len(set(seeds)) > 1:
-            msg = (
+            raise UsageError(
                 f"perturbation seeds {[int(value) for value in seeds]} in {self.size} processes: "
                 "they must be the same; give every process the same seed and the same number of "
                 "steps"
             )
-            raise UsageError(msg)
         return [sum(column) / self.size for column in columns]
 
     def add_gradients(self, parameters: Iterable[torch.Tensor]) -> None:

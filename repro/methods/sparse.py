@@ -22,8 +22,7 @@ def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[f
         UsageError: ``sparsity`` is not in [0, 1), or there is nothing to train.
     """
     if not 0 <= sparsity < 1:
-        msg = f"sparsity = {sparsity!r}: must be at least 0 and below 1"
-        raise UsageError(msg)
+        raise UsageError(f"sparsity = {sparsity!r}: must be at least 0 and below 1")
     found = []
     for parameter in trainable(parameters):
         kept = max(1, round((1 - sparsity) * parameter.numel()))
@@ -65,11 +64,10 @@ class SparseNoise(PiecewiseNoise):
         """Raise ``UsageError`` unless there is a threshold for each of ``parameters``."""
         self.dense.prepare(parameters, exact=exact)
         if len(parameters) != len(self.thresholds):
-            msg = (
+            raise UsageError(
                 f"{len(self.thresholds)} thresholds for {len(parameters)} parameters: sparse noise "
                 "takes one for each, and a single parameter group"
             )
-            raise UsageError(msg)
 
     def agreed_chunk(self, chunk: int | None) -> int | None:
         """Return the chunk of the noise for the small weights; see ``TorchNoise``."""

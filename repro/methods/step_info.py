@@ -55,10 +55,9 @@ def require_number(loss: object) -> None:
         return
     else:
         what = "None" if loss is None else type(loss).__name__
-    msg = (
+    raise UsageError(
         f"the closure returned {what}: it must return one loss, such as cross_entropy(model(x), y)"
     )
-    raise UsageError(msg)
 
 
 def loss_value(loss: object) -> float:
@@ -84,13 +83,12 @@ def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -
     """
     value = loss_value(loss)
     if not math.isfinite(value):
-        msg = (
+        raise DivergedError(
             f"{which} = {value}{before}: lower the learning rate, eps or the gradient clip, or "
             "check the batch for such values; the trained parameters are restored as after any "
             "pass, but buffers that a forward pass changes, such as the running statistics of "
             "batch norm, stay changed"
         )
-        raise DivergedError(msg)
     return value
 
 

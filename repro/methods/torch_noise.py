@@ -142,11 +142,10 @@ class TorchNoise(PiecewiseNoise):
         Pieces of another size than the chunks would share seeds with chunks of other pieces.
         """
         if chunk is not None and self.chunk not in (None, chunk):
-            msg = (
+            raise UsageError(
                 f"chunk = {chunk} with a noise of chunk = {self.chunk}: both number the same "
                 "pieces of the weights; give only one of them"
             )
-            raise UsageError(msg)
         self.chunk = self.chunk or chunk
         return self.chunk
 

@@ -185,11 +185,10 @@ class FirstStep(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401 - depends on the function
         """Call ``func`` and note the parameters it computes with."""
         if func is torch.Tensor.backward:
-            msg = (
+            raise UsageError(
                 "the closure calls backward(): zeroth-order methods compute no gradient from it, "
                 "and ElasticZO calls backward() itself; return the loss and do nothing else"
             )
-            raise UsageError(msg)
         result = func(*args, **(kwargs or {}))
         # else it is a query, such as of a shape or a format
         if isinstance(result, torch.Tensor | tuple) or getattr(func, "__name__", "") in _READS:

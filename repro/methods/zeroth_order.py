@@ -222,18 +222,16 @@ class ZerothOrder(torch.optim.Optimizer):
         own = {"state", "param_groups", "seeds", "seed", "log", "settings", "rule"}
         if state.keys() != own:
             differing = ", ".join(sorted(state.keys() ^ own))
-            msg = (
+            raise UsageError(
                 f"the state is not of {type(self).__name__}: it lacks, or has in addition, "
                 f"{differing}; load it into the method that wrote it"
             )
-            raise UsageError(msg)
         mine, its = self.log.settings | self._own_settings, state.pop("settings")
         if its != mine:
-            msg = (
+            raise UsageError(
                 f"the state is from a run with {its}, this optimizer has {mine}; make the "
                 "optimizer with the run's settings"
             )
-            raise UsageError(msg)
         seed, remembered = state.pop("seed"), state.pop("rule")
         seeds, log = state.pop("seeds"), state.pop("log")
         super().load_state_dict(state)  # first, since it refuses groups that do not fit
@@ -255,18 +253,16 @@ class ZerothOrder(torch.optim.Optimizer):
             logged = self.log.groups[weights.number] if self.log.groups else None
             decay = logged.weight_decay if logged else 0.0
             if (group["eps"], group["weight_decay"]) != (weights.eps, decay):
-                msg = (
+                raise UsageError(
                     f"eps = {group['eps']!r}, weight_decay = {group['weight_decay']!r} in parameter"
                     f" group {weights.number}: the optimizer was made with {weights.eps!r} and "
                     f"{decay!r}, which its log holds for all steps; make a new optimizer"
                 )
-                raise UsageError(msg)
             if group["lr"] * decay >= 1:
-                msg = (
+                raise UsageError(
                     f"lr x weight_decay = {group['lr'] * decay!r}: must be below 1, because "
                     "the decay would change the signs of the weights; lower one of them"
                 )
-                raise UsageError(msg)
         # a schedule may set NumPy numbers; float32 ones would round other than the log's float64
         return [float(group["lr"]) for group in self.param_groups]
 
@@ -380,11 +376,10 @@ class ZerothOrder(torch.optim.Optimizer):
         except (TypeError, ValueError):
             found = []
         if len(found) != len(estimates):
-            msg = (
+            raise UsageError(
                 f"the update rule returned {factors!r} for {len(estimates)} estimates: it must "
                 "return a list with one number for each"
             )
-            raise UsageError(msg)
         return found
 
     def _remember(self, estimates: Sequence[GradientEstimate]) -> None:
@@ -413,12 +408,11 @@ class ZerothOrder(torch.optim.Optimizer):
         for own_rates in rates:
             for seed, rate in own_rates:
                 if not abs(rate) <= _LARGEST_RATE:  # also if it is not a number
-                    msg = (
+                    raise DivergedError(
                         f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with "
                         f"perturbation seed {seed} exceeds float32's {_LARGEST_RATE:.6g}: lower "
                         "the learning rate or the gradient clip"
                     )
-                    raise DivergedError(msg)
         with timer("update"), uninterrupted():
             for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):
                 weights.update(own_rates, decay)
@@ -447,15 +441,13 @@ def _require_kinds(rule: object, noise: object, seed: object) -> None:
         UsageError: one is of the wrong kind.
     """
     if not callable(rule):
-        msg = f"rule = {rule!r}: give a function of repro.methods.rules, such as sgd"
-        raise UsageError(msg)
+        raise UsageError(f"rule = {rule!r}: give a function of repro.methods.rules, such as sgd")
     if not (noise is None or isinstance(noise, Noise)):
         msg = f"noise = {noise!r}: give an object of a noise class, such as RademacherNoise()"
         raise UsageError(msg)
     is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
     if not is_whole or not -(1 << 63) <= index(seed) < 1 << 64:  # type: ignore[arg-type]
-        msg = f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1"
-        raise UsageError(msg)
+        raise UsageError(f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1")
 
 
 def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
@@ -466,8 +458,7 @@ def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
     """
     closures = [closure] if callable(closure) else list(closure)
     if not closures:
-        msg = "step([]): give a closure, or one for each micro-batch"
-        raise UsageError(msg)
+        raise UsageError("step([]): give a closure, or one for each micro-batch")
     return closures
 
 

@@ -16,8 +16,7 @@ class MatrixReplacement(nn.Module):
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as in torch
         """Refuse access to the weight, since reading it would bypass the adapter or integers."""
         if name == "weight":
-            msg = "its code reads a weight itself, past adapters and quantisation"
-            raise AttributeError(msg)
+            raise AttributeError("its code reads a weight itself, past adapters and quantisation")
         return super().__getattr__(name)
 
 

@@ -93,12 +93,11 @@ def read_header(path: Path) -> Header:
             header = _Cursor(data).header()
         _require_plausible(header)
     except (OSError, ValueError) as error:  # an empty file cannot be mapped: ValueError
-        msg = (
+        raise ReproError(
             f"{path}: not a GGUF file that can be read: {error}. Give a complete GGUF file of "
             f"version {' or '.join(map(str, _VERSIONS))}; if this one was downloaded, download it "
             "again."
-        )
-        raise ReproError(msg) from error
+        ) from error
     return header
 
 
@@ -113,12 +112,10 @@ class _Cursor:
     def header(self) -> Header:
         magic = self.take(len(_MAGIC))
         if magic != _MAGIC:
-            msg = f"it begins with {magic!r}, not {_MAGIC!r}"
-            raise ValueError(msg)
+            raise ValueError(f"it begins with {magic!r}, not {_MAGIC!r}")
         version = self.number("<I")
         if version not in _VERSIONS:
-            msg = f"its version is {version}"
-            raise ValueError(msg)
+            raise ValueError(f"its version is {version}")
         tensors, entries = self.number("<Q"), self.number("<Q")
         # An entry has at least the length of its name, its type and one byte.
         self.require("metadata entries", entries, 8 + 4 + 1)
@@ -127,8 +124,7 @@ class _Cursor:
         for _ in range(entries):
             name = self.string()
             if name in metadata or name in arrays:
-                msg = f"metadata {name!r} is there twice"
-                raise ValueError(msg)
+                raise ValueError(f"metadata {name!r} is there twice")
             kind = self.number("<I")
             if kind == _ARRAY:
                 arrays[name] = self.skip_array(self.number("<I"), self.number("<Q"))
@@ -137,12 +133,10 @@ class _Cursor:
             elif kind in _SCALARS:
                 metadata[name] = self.number(_SCALARS[kind])
             else:
-                msg = f"metadata of the unknown type {kind}"
-                raise ValueError(msg)
+                raise ValueError(f"metadata of the unknown type {kind}")
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str):
-            msg = "its metadata have no general.architecture"
-            raise ValueError(msg)
+            raise ValueError("its metadata have no general.architecture")
         return Header(architecture, metadata, arrays, self.tensors(tensors, metadata))
 
     def tensors(self, count: int, metadata: Mapping[str, Scalar]) -> dict[str, TensorInfo]:
@@ -165,17 +159,15 @@ class _Cursor:
                 raise ValueError(msg)
             block, size = GGML_QUANT_SIZES[kind]
             if name in found or prod(shape) == 0 or shape[0] % block:
-                msg = (
+                raise ValueError(
                     f"tensor {name!r} of shape {shape} is there twice, is empty, or is not stored "
                     f"in whole blocks of {block}"
                 )
-                raise ValueError(msg)
             found[name] = TensorInfo(shape, prod(shape) // block * size)
             ends[name] = self.number("<Q") + found[name].size
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
-            msg = f"its alignment is {alignment!r}, not a number of bytes"
-            raise ValueError(msg)
+            raise ValueError(f"its alignment is {alignment!r}, not a number of bytes")
         # offsets begin after the header, padded to the alignment
         available = max(len(self.data) + -self.at // alignment * alignment, 0)
         for name, end in ends.items():
@@ -184,8 +176,7 @@ class _Cursor:
                 raise ValueError(msg)
         total = sum(tensor.size for tensor in found.values())
         if total > available:  # overlapping tensors: a small file would give a huge model
-            msg = f"its tensors need {total:,} bytes, {available:,} are there"
-            raise ValueError(msg)
+            raise ValueError(f"its tensors need {total:,} bytes, {available:,} are there")
         return found
 
     def skip_array(self, kind: int, count: int) -> int:
@@ -199,8 +190,7 @@ class _Cursor:
             self.require("numbers in an array", count, size)
             self.at += count * size
         else:
-            msg = f"an array of the unknown type {kind}"
-            raise ValueError(msg)
+            raise ValueError(f"an array of the unknown type {kind}")
         return count
 
     def require(self, what: str, count: int, size: int) -> None:
@@ -208,11 +198,10 @@ class _Cursor:
         remaining = len(self.data) - self.at
         self.items += count
         if count * size > remaining or self.items > _MAX_ITEMS:
-            msg = (
+            raise ValueError(
                 f"it declares {count:,} {what}; {remaining:,} bytes are left, and a header may "
                 f"have {_MAX_ITEMS:,} entries"
             )
-            raise ValueError(msg)
 
     def number(self, layout: str) -> Any:  # noqa: ANN401 - of the type that the layout says
         return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
@@ -241,16 +230,14 @@ def _require_plausible(header: Header) -> None:
         limits["context_length"] = largest
     for name, count in header.arrays.items():
         if count > _ENTRIES_PER_TOKEN * largest:
-            msg = (
+            raise ValueError(
                 f"the array {name!r} has {count:,} entries, and a vocabulary that its tensors "
                 f"allow at most {_ENTRIES_PER_TOKEN * largest:,}"
             )
-            raise ValueError(msg)
     for name, limit in limits.items():
         value = header.of_architecture(name)
         if value is not None and (not isinstance(value, int) or not 0 <= value <= limit):
-            msg = (
+            raise ValueError(
                 f"{header.architecture}.{name} is {value!r}, and its {len(header.tensors)} tensors "
                 f"allow at most {limit:,}"
             )
-            raise ValueError(msg)

@@ -111,8 +111,7 @@ def of_catalogue(name: str) -> Path:
     try:
         files = cache.load(name)
     except ReproError as error:
-        msg = f"{error} ({_at_hand()})"
-        raise type(error)(msg) from error
+        raise type(error)(f"{error} ({_at_hand()})") from error
     (sha256,) = (dataset.content[KEY].sha256 for dataset in DATA_SETS if dataset.name == name)
     return converted(files[KEY], sha256)
 
@@ -149,11 +148,10 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
             if not directory.is_dir():
                 _convert(gguf, directory, header, dtype)
     except OSError as error:
-        msg = (
+        raise ReproError(
             f"cannot store the converted {gguf.name} in {directory.parent}: {error}; set "
             "REPRO_CACHE_DIR to a writable directory with free space"
-        )
-        raise ReproError(msg) from error
+        ) from error
     return directory
 
 
@@ -166,11 +164,10 @@ def _require_convertible(gguf: Path, header: Header) -> None:
     known = (*ARCHITECTURES, *UNTESTED_ARCHITECTURES)
     way_out = "give the model as a directory of transformers (config.json and safetensors) instead"
     if header.architecture not in known:
-        msg = (
+        raise UsageError(
             f"{gguf}: architecture {header.architecture!r}: must be one of {', '.join(known)}; "
             f"{way_out}"
         )
-        raise UsageError(msg)
     scaling = header.of_architecture("rope.scaling.type")
     for name in ("rope.scaling.factor", "rope.scale_linear"):
         factor = header.of_architecture(name)
@@ -178,12 +175,11 @@ def _require_convertible(gguf: Path, header: Header) -> None:
             scaling = f"{name} = {factor}"  # llama.cpp takes a factor without a type as linear
     factors = sorted(name for name in header.tensors if name.startswith("rope_"))
     if scaling not in {None, "none"} or factors:
-        msg = (
+        raise UsageError(
             f"{gguf}: its rotary positions are scaled ({factors[0] if factors else scaling}), and "
             "transformers leaves the scaling out when it reads GGUF, so that every result would "
             f"differ; {way_out}"
         )
-        raise UsageError(msg)
 
 
 def _overrides(header: Header) -> dict[str, Any]:
@@ -307,11 +303,10 @@ def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
     if config.tie_word_embeddings and "output.weight" in header.tensors:
         stored -= header.tensors["output.weight"].elements
     if described != stored:
-        msg = (
+        raise ValueError(
             f"its tensors have {stored:,} weights, and the model that its metadata describe has "
             f"{described:,}"
         )
-        raise ValueError(msg)
 
 
 def _tie_output_layer(model: "PreTrainedModel", header: Header) -> None:
@@ -360,26 +355,23 @@ def explained(name: str) -> Iterator[None]:
     from huggingface_hub.errors import GatedRepoError
 
     if names_a_path(name) and not Path(name).exists():
-        msg = f"model {name}: there is no such file or directory"
-        raise UsageError(msg)
+        raise UsageError(f"model {name}: there is no such file or directory")
     try:
         yield
     except (ReproError, MemoryError, torch.OutOfMemoryError):
         raise  # the files are in order
     except Exception as error:  # with damaged files, transformers fails in many ways
         if isinstance(error.__cause__, GatedRepoError):
-            msg = (
+            raise ReproError(
                 f"{name} is gated: accept its terms at https://huggingface.co/{name} and give a "
                 "token of that account, by `hf auth login` or in HF_TOKEN"
-            )
-            raise ReproError(msg) from error
+            ) from error
         reason = " ".join(str(error).split())
-        msg = (
+        raise ReproError(
             f"no causal language model {name!r}: {reason}; give a directory, a .gguf file, a name "
             f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)} "
             f"({_at_hand()})"
-        )
-        raise ReproError(msg) from error
+        ) from error
 
 
 def _at_hand() -> str:
@@ -407,6 +399,5 @@ def _complete_model(name: str | Path, **options: Any) -> Any:  # noqa: ANN401 - 
     model, loading = loaded
     if loading["missing_keys"]:
         missing = sorted(loading["missing_keys"])
-        msg = f"{len(missing)} weights are missing, the first is {missing[0]}"
-        raise ValueError(msg)
+        raise ValueError(f"{len(missing)} weights are missing, the first is {missing[0]}")
     return model

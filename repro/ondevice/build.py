@@ -90,11 +90,10 @@ def build(*, otherwise: str = "") -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = (
+        raise EngineError(
             f"cannot store the engine in {target.parent}: {error.strerror or error}; set "
             "REPRO_ENGINE_DIR to a directory that can be written"
-        )
-        raise EngineError(msg) from error
+        ) from error
     with FileLock(target.parent.with_suffix(".lock")), temporary_directory(target) as directory:
         if _is_whole(target):  # by now
             return target
@@ -138,8 +137,7 @@ def load() -> Any:  # noqa: ANN401 - a compiled module
         return sys.modules[name]
     path = module_path()
     if not _is_whole(path):
-        msg = f"the on-device engine is not built: run `repro engine build`; {_NEEDS}"
-        raise EngineError(msg)
+        raise EngineError(f"the on-device engine is not built: run `repro engine build`; {_NEEDS}")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # noqa: S101 - the suffix is that of an extension
     assert spec.loader is not None  # noqa: S101
@@ -153,5 +151,4 @@ def _run(*command: str) -> None:
     done = run_command(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
         end = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
-        msg = f"building the engine failed; {_NEEDS}. The end of the output:\n{end}"
-        raise EngineError(msg)
+        raise EngineError(f"building the engine failed; {_NEEDS}. The end of the output:\n{end}")

@@ -126,12 +126,11 @@ class NativeElasticZO(EngineTraining):
     def _require_shared(self) -> None:
         """Raise ``UsageError`` unless the model still has the memory that the engine trains."""
         if self._present_addresses() != self._addresses:
-            msg = (
+            raise UsageError(
                 "the model's tensors were replaced after the engine took them, as by double(), "
                 "vector_to_parameters or load_state_dict(assign=True): copy values into them, as "
                 "load_state_dict does, or make a new NativeElasticZO"
             )
-            raise UsageError(msg)
 
     def step(self, inputs: Tensor, labels: Tensor) -> StepInfo:
         """Do one step of Algorithm 1.
@@ -160,11 +159,10 @@ class NativeElasticZO(EngineTraining):
             assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
             module.num_batches_tracked.add_(2 if self.start else 1)
         if not finite:
-            msg = (
+            raise DivergedError(
                 f"step {self.steps + 1}: losses {plus} and {minus}: lower the learning rate, eps "
                 "or the gradient clip; the weights are those from before the step"
             )
-            raise DivergedError(msg)
         self.steps += 1
         self.last = self.info(plus, minus, key, gradient)
         return self.last
@@ -202,14 +200,12 @@ def _require_trainable(model: nn.Module) -> None:
     """
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
-            msg = (
+            raise UsageError(
                 f"parameter {name} has requires_grad = False, and the engine trains every "
                 "parameter; unfreeze it, or use repro.methods.elasticzo.ElasticZO"
             )
-            raise UsageError(msg)
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-            msg = (
+            raise UsageError(
                 f"parameter {name} is {parameter.dtype} on {parameter.device}, and the engine "
                 "trains float32 on the CPU; call model.float().cpu() first"
             )
-            raise UsageError(msg)

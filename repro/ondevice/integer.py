@@ -67,8 +67,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         Algorithm2.__init__(self, network, **rules)
         require_choice("sign", self.sign, SIGNS)
         if network.policy.version != "v2":
-            msg = f"shift policy {network.policy.version!r}: the engine has 'v2' only"
-            raise UsageError(msg)
+            raise UsageError(f"shift policy {network.policy.version!r}: the engine has 'v2' only")
         self._weighted = list(network.weighted.values())
 
         names = [layer.name for layer in layer_table(structure, input_shape)]

@@ -81,11 +81,10 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
                 raise UsageError(msg)
             axes = 1
         elif not layers:
-            msg = (
+            raise UsageError(
                 f"layer {name} ({type(module).__name__}) comes before any layer with weights; move "
                 "it behind one"
             )
-            raise UsageError(msg)
         elif isinstance(module, _NORMS):
             layers[-1] = _normed(name, module, layers[-1])
         elif isinstance(module, nn.ReLU):
@@ -93,11 +92,10 @@ def layer_table(structure: nn.Sequential, input_shape: tuple[int, ...]) -> list[
         elif isinstance(module, nn.MaxPool2d):
             window = plain_window(module)
             if window is None:
-                msg = (
+                raise UsageError(
                     f"layer {name} ({module}): pooling must have square windows, stride = size, no "
                     "padding"
                 )
-                raise UsageError(msg)
             layers[-1] = _pooled(name, layers[-1], window, window)
         else:
             layers[-1] = _pooled(name, layers[-1], 1, layers[-1].columns)
@@ -132,18 +130,16 @@ def _check_axes(name: str, module: nn.Module, axes: int) -> None:
         msg = f"layer {name} ({type(module).__name__}): not supported by the engine; use {kinds}"
         raise UsageError(msg)
     if axes not in known[0]:
-        msg = (
+        raise UsageError(
             f"layer {name} ({type(module).__name__}) of samples with {axes} axes: the engine "
             f"supports {' or '.join(map(str, known[0]))} (images have 3, clouds 2, features 1)"
         )
-        raise UsageError(msg)
     require_plain(name, module)
 
 
 def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
     if 0 in shape:
-        msg = f"samples of shape {shape}: every size must be at least 1"
-        raise UsageError(msg)
+        raise UsageError(f"samples of shape {shape}: every size must be at least 1")
     if len(shape) == 3:
         return shape
     if len(shape) == 2:
@@ -151,8 +147,7 @@ def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
         return features, 1, points
     if len(shape) == 1:
         return shape[0], 1, 1
-    msg = f"samples of shape {shape}: must be [C, H, W], [N, F] or [F]"
-    raise UsageError(msg)
+    raise UsageError(f"samples of shape {shape}: must be [C, H, W], [N, F] or [F]")
 
 
 def _linear(
@@ -161,8 +156,7 @@ def _linear(
     channels, height, width = shape
     inputs = channels * height * width if flat else channels
     if inputs != module.in_features:
-        msg = f"layer {name}: {inputs} input features, must be {module.in_features}"
-        raise UsageError(msg)
+        raise UsageError(f"layer {name}: {inputs} input features, must be {module.in_features}")
     kernel = (height, width) if flat else (1, 1)
     return EngineLayer(name, *shape, module.out_features, *kernel, 0, module.bias is not None)
 
@@ -170,12 +164,11 @@ def _linear(
 def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> EngineLayer:
     padding = plain_padding(module)
     if padding is None or shape[0] != module.in_channels:
-        msg = (
+        raise UsageError(
             f"layer {name} ({module}) on {shape[0]} channels: a convolution must have as many "
             "input channels, a square kernel, stride 1, no dilation, one group and equal padding "
             "with zeros on all sides"
         )
-        raise UsageError(msg)
     height, width = module.kernel_size
     bias = module.bias is not None
     return EngineLayer(name, *shape, module.out_channels, height, width, padding, bias)
@@ -183,14 +176,12 @@ def _conv(name: str, module: nn.Conv2d, shape: tuple[int, int, int]) -> EngineLa
 
 def _normed(name: str, module: nn.BatchNorm1d | nn.BatchNorm2d, layer: EngineLayer) -> EngineLayer:
     if layer.normed or layer.rectified or layer.pool_height * layer.pool_width > 1:
-        msg = f"layer {name}: batch norm must come directly after a layer with weights"
-        raise UsageError(msg)
+        raise UsageError(f"layer {name}: batch norm must come directly after a layer with weights")
     if not module.affine or not module.track_running_stats or module.momentum is None:
         msg = f"layer {name} ({module}): batch norm must have weights, running statistics, momentum"
         raise UsageError(msg)
     if module.num_features != layer.outputs:
-        msg = f"layer {name}: {layer.outputs} features, must be {module.num_features}"
-        raise UsageError(msg)
+        raise UsageError(f"layer {name}: {layer.outputs} features, must be {module.num_features}")
     return replace(
         layer,
         normed=True,
@@ -207,8 +198,7 @@ def norms(structure: nn.Sequential) -> list[nn.BatchNorm1d | nn.BatchNorm2d]:
 
 def _pooled(name: str, layer: EngineLayer, height: int, width: int) -> EngineLayer:
     if layer.pool_height * layer.pool_width > 1:
-        msg = f"layer {name}: only one pooling may follow a layer with weights"
-        raise UsageError(msg)
+        raise UsageError(f"layer {name}: only one pooling may follow a layer with weights")
     return replace(layer, pool_height=height, pool_width=width)
 
 

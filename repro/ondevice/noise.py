@@ -58,12 +58,11 @@ class EngineNoise(PiecewiseNoise):
         for parameter in parameters:
             if parameter.device.type != "cpu" or parameter.dtype not in _FORMATS:
                 names = ", ".join(str(known).removeprefix("torch.") for known in _FORMATS)
-                msg = (
+                raise UsageError(
                     f"noise of the engine with parameters of {parameter.dtype} on "
                     f"{parameter.device}: they must be {names} on cpu; leave noise out for "
                     "PyTorch's"
                 )
-                raise UsageError(msg)
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the parameters, in place."""

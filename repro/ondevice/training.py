@@ -86,11 +86,10 @@ class EngineTraining:
         """
         if tuple(inputs.shape[1:]) != self._input_shape or inputs.dtype != dtype:
             wanted = f"[B, {', '.join(map(str, self._input_shape))}]"
-            msg = (
+            raise UsageError(
                 f"inputs {list(inputs.shape)} of {inputs.dtype}: the network was made for "
                 f"{wanted} of {dtype}"
             )
-            raise UsageError(msg)
         rows = inputs.transpose(1, 2) if len(self._input_shape) == 2 else inputs
         return rows.detach().contiguous().numpy()
 

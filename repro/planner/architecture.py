@@ -105,11 +105,10 @@ class Architecture:
             most = MOST_LAYERS if name == "layers" else LARGEST_SIZE
             require_whole(f"{self.model_type}: {name}", getattr(self, name), 1, most)
         if self.heads % self.kv_heads:
-            msg = (
+            raise UsageError(
                 f"{self.model_type}: {self.kv_heads} key/value heads do not divide {self.heads} "
                 "heads; correct the configuration"
             )
-            raise UsageError(msg)
 
     def masked_share(self, blocks: int) -> float:
         """Return the fraction of masked blocks among the last ``blocks`` blocks."""

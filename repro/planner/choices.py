@@ -58,8 +58,7 @@ def choose(
     """
     sensible = [method for method in methods if unsupported_reason(method, setting) is None]
     if not sensible:
-        msg = f"dtype {setting.format}: {unsupported_reason(methods[0], setting)}"
-        raise UsageError(msg)
+        raise UsageError(f"dtype {setting.format}: {unsupported_reason(methods[0], setting)}")
     chosen = []
     for name in families:
         models = [(m, architecture(m.config)) for m in family(name)]
@@ -71,11 +70,10 @@ def choose(
         if candidates:
             chosen += [_choice(name, method, candidates, budget) for method in sensible]
     if not chosen:
-        msg = (
+        raise UsageError(
             f"context N = {setting.context}: no model of {', '.join(families)} has as many "
             "positions"
         )
-        raise UsageError(msg)
     return chosen
 
 

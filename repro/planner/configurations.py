@@ -106,11 +106,10 @@ def architecture(config: Config) -> Architecture:
     try:
         return _READERS[model_type]({**_DEFAULTS[model_type], **config})
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        msg = (
+        raise UsageError(
             f"configuration of type {model_type!r}: a value has the wrong type ({error}); give the "
             "config.json of a model of transformers"
-        )
-        raise UsageError(msg) from error
+        ) from error
 
 
 def notes_on(config: Config) -> list[str]:
@@ -363,11 +362,10 @@ def _require_heads_divide(config: Config) -> None:
 
 def _quotient(hidden: int, heads: int) -> int:
     if hidden % heads:
-        msg = (
+        raise UsageError(
             f"configuration: {heads} heads do not divide the hidden size {hidden}; correct one of "
             "the two"
         )
-        raise UsageError(msg)
     return hidden // heads
 
 

@@ -56,27 +56,24 @@ def named(name: str) -> Model:
     if path.exists():
         return Model(name, str(path), _of_path(path))
     if names_a_path(name):
-        msg = f"no such file: {name}; give a config.json, or a directory with one"
-        raise ReproError(msg)
+        raise ReproError(f"no such file: {name}; give a config.json, or a directory with one")
     member = families.find(name)
     if member is not None:
         return Model(member.name, f"shape of {member.repository}", member.config)
     if name.count("/") != 1 or name.endswith(".json"):
         known = [m.name for m in families.members()]
         near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5) or known
-        msg = (
+        raise ReproError(
             f"no model {name!r}: give a directory with a config.json, such a file, a name on the "
             f"hub (owner/name), --params, or a known model ({', '.join(near)})"
         )
-        raise ReproError(msg)
     try:
         found = repository_file(name, "config.json")
     except SourceUnavailableError as error:
-        msg = (
+        raise ReproError(
             f"the configuration of {name!r} is not in the local cache of the hub and cannot be "
             f"downloaded ({error}); give a local config.json, or --params with a size"
-        )
-        raise ReproError(msg) from error
+        ) from error
     return Model(name, f"config.json of {name}", _read(found))
 
 
@@ -89,11 +86,10 @@ def of_size(parameters: str) -> Model:
     wanted = parse_count("params", parameters)
     least = architecture(_llama(1)).parameters
     if wanted < least / 2:
-        msg = (
+        raise UsageError(
             f"params = {parameters!r}: a Llama of one block has {least:,} parameters; give more, "
             "or --model with a config.json"
         )
-        raise UsageError(msg)
     config = min(
         (_llama(layers) for layers in range(1, _DEEPEST + 1)),
         key=lambda config: abs(architecture(config).parameters - wanted),
@@ -132,11 +128,10 @@ def _of_path(path: Path) -> Mapping[str, Any]:
 
         return gguf_config(path)
     except ImportError as error:  # transformers raises a plain one if gguf is missing
-        msg = (
+        raise ReproError(
             f"{path}: a package that reads GGUF files is not installed ({error}); run "
             "pip install 'zo-repro[suite]', or give a config.json"
-        )
-        raise ReproError(msg) from error
+        ) from error
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -159,6 +154,5 @@ def _finite(text: str) -> float:
     """Return ``text`` as a number; refuse NaN and infinity, which Python reads but JSON lacks."""
     value = float(text)
     if not math.isfinite(value):
-        msg = f"{text} is not a finite number"
-        raise ValueError(msg)
+        raise ValueError(f"{text} is not a finite number")
     return value

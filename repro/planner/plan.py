@@ -185,11 +185,10 @@ def plan_model(
     if shorten:
         setting = replace(setting, context=min(setting.context, known.positions))
     if known.position_rows and setting.context > known.positions:
-        msg = (
+        raise UsageError(
             f"context N = {setting.context}: the model's position embedding ends at "
             f"{known.positions}; give --context {known.positions} or less"
         )
-        raise UsageError(msg)
     _require_blocks(known.layers, setting)
     rows = []
     for method in methods:

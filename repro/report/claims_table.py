@@ -218,8 +218,7 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
     content = {run.name: read_run(run) for run in runs}
     for run in runs:
         if (made := content[run.name][0].artifact) != slug:
-            msg = f"{run}: records of {made} among those of {slug}; move the file away"
-            raise ReproError(msg)
+            raise ReproError(f"{run}: records of {made} among those of {slug}; move the file away")
     records = together(content.values())
     by_id = {finding.claim_id: finding for finding in artifact.findings(records)}
     found = []

@@ -99,11 +99,9 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
             for number, cell in enumerate(content.cells):
                 client.execute_cell(cell, number)
     except CellExecutionError as error:
-        msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
-        raise ReproError(msg) from error
+        raise ReproError(f"the notebook of {slug} failed: {error.ename}: {error.evalue}") from error
     except (CellTimeoutError, DeadKernelError) as error:
-        msg = f"the notebook of {slug} failed: {error}"
-        raise ReproError(msg) from error
+        raise ReproError(f"the notebook of {slug} failed: {error}") from error
     _make_reproducible(content, slug)
     content.metadata["zo_repro"] = _sources(slug, runs)
     text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]

@@ -42,6 +42,5 @@ def require_runs(results: Path, slug: str) -> list[Path]:
     """
     runs = current_runs(results, slug)
     if not runs:
-        msg = f"no records of {slug} in {results}: run `repro run {slug}` first"
-        raise ReproError(msg)
+        raise ReproError(f"no records of {slug} in {results}: run `repro run {slug}` first")
     return runs

@@ -71,8 +71,7 @@ def _shown(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) 
             for suffix in ("svg", "png"):
                 figure = results / slug / "figures" / f"{name}.{suffix}"
                 if not figure.is_file():
-                    msg = f"{figure} is missing: `repro report {slug}` draws it"
-                    raise ReproError(msg)
+                    raise ReproError(f"{figure} is missing: `repro report {slug}` draws it")
                 _copy(figure, site / "figures" / slug)
     notebook = notebooks / f"{slug}.ipynb"
     if notebook.is_file():

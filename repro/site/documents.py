@@ -94,11 +94,10 @@ class Documents:
         """
         overview = self.root / "docs" / f"{OVERVIEW}.md"
         if not overview.is_file() or DISCREPANCIES not in self.names:
-            msg = (
+            raise UsageError(
                 f"{self.root} does not hold the docs/ of a clone, which are part of the site; "
                 "give --documents DIR, the directory of the clone"
             )
-            raise UsageError(msg)
 
     @cached_property
     def names(self) -> list[str]:

@@ -47,11 +47,10 @@ def published(target: Path) -> Iterator[Path]:
                     _rescue(scratch / _OLD, target)
                     raise
     except OSError as error:
-        msg = (
+        raise ReproError(
             f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was; "
             "give another directory"
-        )
-        raise ReproError(msg) from error
+        ) from error
 
 
 def _rescue(old: Path, target: Path) -> None:
@@ -92,8 +91,7 @@ def require_replaceable(target: Path) -> None:
     own = {MANIFEST, *(line.partition("  ")[2] for line in lines)}
     foreign = [name for name in _files(target) if name not in own]
     if foreign:
-        msg = (
+        raise UsageError(
             f"{target} holds {foreign[0]}, which is no part of the site and would be lost; move it "
             "away, or give another directory"
         )
-        raise UsageError(msg)

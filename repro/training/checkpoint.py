@@ -95,11 +95,10 @@ class Checkpoint:
         try:
             yield
         except (*_MISFITS, UsageError) as error:
-            msg = (
+            raise ReproError(
                 f"{self.path}: not a checkpoint of this run ({type(error).__name__}: {error}); "
                 "remove the file to start the run again"
-            )
-            raise ReproError(msg) from error
+            ) from error
 
     def remove(self) -> None:
         """Remove the state."""

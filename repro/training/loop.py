@@ -355,8 +355,7 @@ def finite_mean(total: Tensor | float, count: int) -> float:
     mean = float(total) / count
     # written so that NaN fails, too
     if not mean < float("inf"):
-        msg = f"the loss of {count} evaluated items is {mean}"
-        raise DivergedError(msg)
+        raise DivergedError(f"the loss of {count} evaluated items is {mean}")
     return mean
 
 

@@ -173,31 +173,27 @@ class NetworkRun(Checked, TrainingRun):
         self._check_task()
         self._check_settings()
         if self.engine == "native" and (reason := self.why_not_native()):
-            msg = (
+            raise UsageError(
                 f"{self.label()} on the on-device engine: {reason}; use --engine torch, or "
                 "--engine auto, which trains with PyTorch where the engine cannot"
             )
-            raise UsageError(msg)
 
     def _check_task(self) -> None:
         task = vision_task(self.task)
         if task.network == "pointnet" and self.precision != "fp32":
-            msg = (
+            raise UsageError(
                 f"{self.task} in {self.precision}: integer training is for sets of images; use fp32"
             )
-            raise UsageError(msg)
         if self.points is not None and task.network != "pointnet":
-            msg = (
+            raise UsageError(
                 f"points = {self.points} of {self.task}: only clouds have points; leave points out"
             )
-            raise UsageError(msg)
         if self.augmentation != "none" and task.vertical is None:
-            msg = (
+            raise UsageError(
                 f"augmentation = {self.augmentation!r} of {self.task}: it turns shapes about "
                 "the vertical axis, which only sets of point clouds with such an axis have; use "
                 "'none'"
             )
-            raise UsageError(msg)
         if self.start is not None:
             own = (task.network, task.classes, self.precision == "fp32")
             begun = vision_task(self.start.task)
@@ -207,21 +203,18 @@ class NetworkRun(Checked, TrainingRun):
 
     def _check_settings(self) -> None:
         if isinstance(self.settings, FloatSettings) != (self.precision == "fp32"):
-            msg = (
+            raise UsageError(
                 f"precision {self.precision!r} with {type(self.settings).__name__}: use "
                 "FloatSettings for fp32 only"
             )
-            raise UsageError(msg)
         adam = isinstance(self.settings, FloatSettings) and self.settings.rule == "adam"
         if adam and self.method != "full_bp":
-            msg = f"rule 'adam' with {self.method}: adam is for full_bp only; use sgd"
-            raise UsageError(msg)
+            raise UsageError(f"rule 'adam' with {self.method}: adam is for full_bp only; use sgd")
         if isinstance(self.settings, IntegerSettings) and self.settings.sign is not None:
             allowed = SIGNS[self.precision]
             require_choice(f"sign in {self.precision}", self.settings.sign, allowed)
         if self.signs and (self.precision == "fp32" or self.method == "full_bp"):
-            msg = f"signs are not estimated by {self.method} in {self.precision}"
-            raise UsageError(msg)
+            raise UsageError(f"signs are not estimated by {self.method} in {self.precision}")
 
     def why_not_native(self) -> str:
         """Return why the on-device engine cannot train this run, or an empty string if it can."""

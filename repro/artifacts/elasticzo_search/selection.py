@@ -94,9 +94,8 @@ def _require_alike(group: Group, runs: Sequence[SearchResult]) -> None:
     for name in sorted(names - {*_MAY_DIFFER, *searched(group)}):
         values = list(dict.fromkeys(str(each.get(name)) for each in settings))
         if len(values) > 1:
-            msg = (
+            raise ReproError(
                 f"the search over {' '.join(group)} holds runs with {name} = "
                 f"{' and '.join(values)}: they cannot be compared; run the whole group again "
                 "with one configuration, and move the other records away"
             )
-            raise ReproError(msg)

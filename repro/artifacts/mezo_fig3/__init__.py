@@ -84,11 +84,10 @@ class Config(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.live_layers > self.layers:
-            msg = (
+            raise UsageError(
                 f"live layers L' = {self.live_layers}: must lie between 0 and the number of "
                 f"layers L = {self.layers}"
             )
-            raise UsageError(msg)
         # a shape refuses sizes that do not fit each other
         self.simulated_shapes()
         self.measured_shapes()

@@ -153,17 +153,15 @@ class Config(Checked):
                 task_of_seed(name, seed)  # refuses unknown tasks and seeds without a split
         needed = device_for(self.noise)
         if needed not in (None, self.device):
-            msg = (
+            raise UsageError(
                 f"noise = {self.noise!r} with device = {self.device!r}: this noise is drawn on "
                 f"{needed!r} only; use noise = 'torch', which is drawn on both"
             )
-            raise UsageError(msg)
         if len(self.zo_forwards) not in (1, len(self.mezo_models)):
-            msg = (
+            raise UsageError(
                 f"zo_forwards: {len(self.zo_forwards)} numbers for {len(self.mezo_models)} "
                 "mezo_models; give one for each, or one for all"
             )
-            raise UsageError(msg)
 
     def models(self, arm: Arm) -> tuple[str, ...]:
         """Return the models that ``arm`` may train."""

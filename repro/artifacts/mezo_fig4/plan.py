@@ -74,11 +74,10 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
             setup, _, fits = tried[-1]
             (setups if fits else too_large).append(replace(setup, arm=arm))
     if not setups:
-        msg = (
+        raise UsageError(
             f"device {config.device}: too little memory for every method and model; give smaller "
             "--bp-models and --mezo-models, or a smaller --context or --batch"
         )
-        raise UsageError(msg)
     return ChosenSetups(tuple(setups), tuple(too_large), tuple(results))
 
 
@@ -113,11 +112,10 @@ def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result
 
 def _require_positions(config: Config, model: str, size: Architecture) -> None:
     if config.context > size.positions:
-        msg = (
+        raise UsageError(
             f"context N = {config.context}: {model} has {size.positions} positions; give at "
             "most that, or leave the model out"
         )
-        raise UsageError(msg)
 
 
 def _estimates(config: Config, prepared: ResultCache) -> Estimate:
@@ -158,11 +156,10 @@ def _least_context(config: Config, dataset: str, model: str) -> int:
     if config.context < least:
         rows, _ = get_task(dataset).rows(name)
         longest = rows[int((split.prefix + split.suffix).argmax())]
-        msg = (
+        raise UsageError(
             f"context N = {config.context}: some prompts of {dataset} do not fit; {longest.where} "
             f"has {least} tokens of {model} that cannot be cut; give --context {least} or more"
         )
-        raise UsageError(msg)
     return least
 
 
@@ -173,8 +170,7 @@ def _of_arm(
     found = {name: sizes[name] for name in names if name in sizes}
     if not found or (config.every_model and len(found) < len(names)):
         why = "\n".join(f"  {name}: {reasons[name]}" for name in names if reasons[name])
-        msg = f"{LABELS[arm]} lacks models, which are not available:\n{why}"
-        raise ReproError(msg)
+        raise ReproError(f"{LABELS[arm]} lacks models, which are not available:\n{why}")
     return found
 
 
@@ -239,12 +235,11 @@ def _tried(proposals: list[Proposal], arm: Arm, estimate: Estimate, budget: _Bud
     if not took:
         return tried
     peak, least = min(took, key=lambda one: one[0])
-    msg = (
+    raise UsageError(
         f"memory budget of {format_bytes(budget.bytes)}: too small for {LABELS[arm]}; give at "
         f"least {format_bytes(peak)} (--budget-bytes {peak}), as measured for {least.model} in "
         f"{least.dtype} at B = {least.batch}, N = {least.context}"
     )
-    raise UsageError(msg)
 
 
 def _result(

@@ -92,11 +92,10 @@ class Config(Checked):
             msg = f"arms = {', '.join(self.arms)}: add two_forwards, the unit of every time"
             raise UsageError(msg)
         if len(self.batches) != len(self.contexts):
-            msg = (
+            raise UsageError(
                 f"{len(self.batches)} batches and {len(self.contexts)} contexts: they form pairs, "
                 "so give equally many of both"
             )
-            raise UsageError(msg)
 
 
 PAPER = Config()

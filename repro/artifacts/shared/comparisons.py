@@ -105,13 +105,12 @@ class AxisComparison:
                 if base.get(name) != other.get(name):
                     point = self.base.group.point
                     changed = ", ".join(f"{name} = {value}" for name, value in changes.items())
-                    msg = (
+                    raise ReproError(
                         f"{point['method']} on {point['dataset']} was trained with {name} = "
                         f"{base.get(name)} by the defaults and {other.get(name)} with {changed}: "
                         "they cannot be compared; run the whole profile again, and move the other "
                         "records away"
                     )
-                    raise ReproError(msg)
 
 
 def comparisons(

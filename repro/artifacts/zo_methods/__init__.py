@@ -105,17 +105,15 @@ class Config(Checked):
         object.__setattr__(self, "tasks", tuple(map(self._task, self.tasks)))
         require_distinct("tasks", self.tasks)
         if self.device == "cpu" and self.workers > 1:
-            msg = (
+            raise UsageError(
                 f"workers = {self.workers} with device = 'cpu': runs beside each other would "
                 "distort their times, which are results; give 1"
             )
-            raise UsageError(msg)
         if self.device != "cpu" and any(kind_of(task) == "images" for task in self.tasks):
-            msg = (
+            raise UsageError(
                 f"device = {self.device!r} with tasks = {list(self.tasks)}: LeNet-5 is trained on "
                 "the CPU, where its times are compared; give device = 'cpu', or language tasks only"
             )
-            raise UsageError(msg)
 
     def _task(self, name: str) -> str:
         """Return the name of a task that some arm can train with every seed."""
@@ -126,8 +124,7 @@ class Config(Checked):
                 for seed in self.seeds:
                     task_of_seed(name, seed)  # refuses seeds without a split
             except UsageError as error:
-                msg = f"{error}; sets of images: {', '.join(images)}"
-                raise UsageError(msg) from error
+                raise UsageError(f"{error}; sets of images: {', '.join(images)}") from error
         if not any(kind_of(name) in ARMS[arm].rates for arm in self.arms):
             msg = f"arms = {list(self.arms)}: none of them can train {name}; add another"
             raise UsageError(msg)

@@ -58,11 +58,10 @@ def _require_obtainable(config: Config) -> None:
             raise ReproError(reason)
         positions = load_architecture(config.model).positions
         if config.context > positions:
-            msg = (
+            raise UsageError(
                 f"context N = {config.context}: {config.model} has {positions} positions; give at "
                 "most that"
             )
-            raise UsageError(msg)
 
 
 def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
@@ -82,8 +81,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
     )
     for base, cost in measured:
         if "out_of_memory" in cost:
-            msg = f"{cost['out_of_memory']}; leave the arm out, or take a smaller batch"
-            raise ReproError(msg)
+            raise ReproError(f"{cost['out_of_memory']}; leave the arm out, or take a smaller batch")
         costs[base.arm] = cost
         yield Result("step", _point(base), cost)
     whole = [

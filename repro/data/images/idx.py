@@ -39,8 +39,7 @@ def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
     magic = int.from_bytes(data[:4], "big")
     expected = _UNSIGNED_BYTE << 8 | dimensions
     if magic != expected:
-        msg = f"{name}: magic number is {magic:#010x}, must be {expected:#010x}"
-        raise BadContentError(msg)
+        raise BadContentError(f"{name}: magic number is {magic:#010x}, must be {expected:#010x}")
     shape = struct.unpack(f">{dimensions}I", data[4:header])
     # as Python integers: the product of a damaged header may overflow 64 bits
     size = int(np.prod([int(length) for length in shape], dtype=object))

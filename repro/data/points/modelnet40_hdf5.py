@@ -58,8 +58,7 @@ def read_verified(directory: Path) -> Mapping[str, Value]:
                 file, partial(hashlib.md5, usedforsecurity=False)
             ).hexdigest()
         if digest != expected:
-            msg = f"{directory / name}: MD5 is {digest}, must be {expected}"
-            raise BadContentError(msg)
+            raise BadContentError(f"{directory / name}: MD5 is {digest}, must be {expected}")
     return read_directory(directory)
 
 

@@ -43,8 +43,7 @@ def read_file(path: Path) -> Mapping[str, Value]:
         for split, part in zip(SPLITS, (slice(at), slice(at, None)), strict=True):
             content |= {f"{split}_points": points[part], f"{split}_labels": labels[part]}
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        msg = f"{path}: {error}: truncated, or another file; {_REMEDY}"
-        raise BadContentError(msg) from error
+        raise BadContentError(f"{path}: {error}: truncated, or another file; {_REMEDY}") from error
     return content
 
 

@@ -31,8 +31,7 @@ def copy_member(path: Path, name: str, output: IO[bytes], most: int) -> None:
         with zipfile.ZipFile(path) as archive, archive.open(name) as member:
             size = archive.getinfo(name).file_size
             if size > most:
-                msg = f"{size:,} bytes, at most {most:,} are allowed"
-                raise ValueError(msg)
+                raise ValueError(f"{size:,} bytes, at most {most:,} are allowed")
             shutil.copyfileobj(member, output)
     except Exception as error:  # zipfile and its decoders have no common error
         # EINVAL: by a damaged offset zipfile seeks to before the beginning; None: of bz2

@@ -58,12 +58,10 @@ def download(url: str, path: Path) -> None:
             msg = f"the partial download of {present} bytes is longer than the file at {url}"
             raise BadContentError(msg) from error
     except urllib.error.URLError as error:
-        msg = f"no connection ({error.reason})"
-        raise SourceUnavailableError(msg) from error
+        raise SourceUnavailableError(f"no connection ({error.reason})") from error
     # ValueError: a malformed address or length
     except (http.client.HTTPException, ConnectionError, TimeoutError, ValueError) as error:
-        msg = f"no answer from the server ({error})"
-        raise SourceUnavailableError(msg) from error
+        raise SourceUnavailableError(f"no answer from the server ({error})") from error
     partial.replace(path)
 
 

@@ -86,8 +86,7 @@ def _hub_errors_explained(*, ask: bool = True) -> Iterator[None]:
     except Exception as error:  # the libraries of the hub have no common error
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise  # the disk is as full for the other sources
-        message = f"{endpoint}: {' '.join(str(error).split())}"
-        raise SourceUnavailableError(message) from error
+        raise SourceUnavailableError(f"{endpoint}: {' '.join(str(error).split())}") from error
 
 
 def _require_reachable(url: str) -> None:

@@ -133,8 +133,7 @@ def _download_debian(package: str, directory: Path) -> Path:
         raise SourceUnavailableError(msg) from error
     found = list(directory.glob(f"{package}_*.deb"))
     if len(found) != 1:
-        msg = f"expected one {package}_*.deb, got {len(found)}"
-        raise BadContentError(msg)
+        raise BadContentError(f"expected one {package}_*.deb, got {len(found)}")
     return found[0]
 
 
@@ -161,8 +160,7 @@ def run_client(command: Sequence[str], directory: Path) -> None:
             stderr=subprocess.PIPE,
         )
     except FileNotFoundError as error:
-        msg = f"the client {command[0]} is not installed"
-        raise SourceUnavailableError(msg) from error
+        raise SourceUnavailableError(f"the client {command[0]} is not installed") from error
     if done.returncode != 0:
         name = " ".join([Path(command[0]).name, *command[1:4]])
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
@@ -170,5 +168,4 @@ def run_client(command: Sequence[str], directory: Path) -> None:
         retries = [line for line in lines if line.startswith("WARNING: Retrying")]
         # the errors after the reason of pip's last retry; without a marked line, the last lines
         said = " ".join([*retries[-1:], *marked] or lines[-3:]) or "without a message"
-        msg = f"{name} failed: {said}"
-        raise SourceUnavailableError(msg)
+        raise SourceUnavailableError(f"{name} failed: {said}")

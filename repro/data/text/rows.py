@@ -66,8 +66,7 @@ def read_rows(data: bytes, file: str, fields: Collection[str], label: str) -> li
         for number, record in enumerate(records, start=first)
     ]
     if not rows:
-        msg = f"{file}: has no rows; add at least one"
-        raise BadContentError(msg)
+        raise BadContentError(f"{file}: has no rows; add at least one")
     return rows
 
 
@@ -94,11 +93,10 @@ def encoded(text: str, where: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        msg = (
+        raise BadContentError(
             f"{where}: character {error.start + 1} is a lone surrogate (U+{code:04X}), which is "
             "not valid Unicode; replace it"
-        )
-        raise BadContentError(msg) from error
+        ) from error
 
 
 def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[str, object]]:
@@ -109,8 +107,7 @@ def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[s
         raise BadContentError(msg)
     for number, cells in enumerate(rest, start=2):
         if cells == [""]:
-            msg = f"{file}:{number}: an empty line; remove it"
-            raise BadContentError(msg)
+            raise BadContentError(f"{file}:{number}: an empty line; remove it")
         if len(cells) != len(header):
             msg = f"{file}:{number}: {len(cells)} columns, the header has {len(header)}"
             raise BadContentError(msg)
@@ -121,11 +118,9 @@ def _json(line: str, where: str) -> dict[str, object]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        msg = f"{where}: not JSON ({error})"
-        raise BadContentError(msg) from error
+        raise BadContentError(f"{where}: not JSON ({error})") from error
     if not isinstance(record, dict):
-        msg = f"{where}: must be a JSON object with the fields as keys"
-        raise BadContentError(msg)
+        raise BadContentError(f"{where}: must be a JSON object with the fields as keys")
     return record
 
 
@@ -137,7 +132,6 @@ def _text(record: Mapping[str, object], key: str, where: str, *, number: bool = 
     if not isinstance(value, str) or not value.strip():
         found = repr(value) if key in record else "missing"
         must = "string, a whole number, true or false" if number else "non-empty string"
-        msg = f"{where} {key!r} is {found}, must be a {must}"
-        raise BadContentError(msg)
+        raise BadContentError(f"{where} {key!r} is {found}, must be a {must}")
     encoded(value, f"{where} {key!r}")
     return value.strip()

@@ -188,18 +188,16 @@ class PromptTask:
         try:
             pieces = list(string.Formatter().parse(self.template))
         except ValueError as error:
-            msg = f"task {self.name!r}: template {self.template!r}: {error}"
-            raise UsageError(msg) from error
+            raise UsageError(f"task {self.name!r}: template {self.template!r}: {error}") from error
         for _, name, form, conversion in pieces:
             if name is not None and (not name.isidentifier() or form or conversion):
                 shown = (
                     name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
                 )
-                msg = (
+                raise UsageError(
                     f"task {self.name!r}: {{{shown}}} in the template must be a field's name, "
                     "without a format"
                 )
-                raise UsageError(msg)
         return [(literal, name) for literal, name, _, _ in pieces]
 
 
@@ -222,13 +220,10 @@ def _content(place: str | Path) -> list[str]:
 
 def _file(path: Path) -> bytes:
     if path.suffix not in _SUFFIXES:
-        msg = f"{path}: the name must end in {' or '.join(_SUFFIXES)}"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: the name must end in {' or '.join(_SUFFIXES)}")
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        msg = f"{path} is not there"
-        raise UsageError(msg) from error
+        raise UsageError(f"{path} is not there") from error
     except OSError as error:
-        msg = f"{path}: cannot be read ({error.strerror or error})"
-        raise ReproError(msg) from error
+        raise ReproError(f"{path}: cannot be read ({error.strerror or error})") from error

@@ -104,8 +104,7 @@ def register(task: PromptTask) -> PromptTask:
         UsageError: another task has its name; ``-`` and ``_`` are the same.
     """
     if (_named(task.name) or task) != task:
-        msg = f"task {task.name!r}: another task has this name; choose one that is free"
-        raise UsageError(msg)
+        raise UsageError(f"task {task.name!r}: another task has this name; choose one that is free")
     return _TASKS.setdefault(task.name, task)
 
 
@@ -132,8 +131,7 @@ def get_task(name: str | PromptTask) -> PromptTask:
         return task
     near = difflib.get_close_matches(name, _TASKS, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    msg = f"task = {name!r}: must be one of {', '.join(_TASKS)}, or a .toml file{hint}"
-    raise UsageError(msg)
+    raise UsageError(f"task = {name!r}: must be one of {', '.join(_TASKS)}, or a .toml file{hint}")
 
 
 def task_name(name: str) -> str:
@@ -185,11 +183,9 @@ def read_task(path: Path) -> PromptTask:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        msg = f"task file {path} does not exist"
-        raise UsageError(msg) from error
+        raise UsageError(f"task file {path} does not exist") from error
     except (OSError, ValueError, RecursionError) as error:
-        msg = f"task file {path}: cannot be read as TOML ({error})"
-        raise UsageError(msg) from error
+        raise UsageError(f"task file {path}: cannot be read as TOML ({error})") from error
     if unknown := sorted(given.keys() - _KEYS):
         msg = f"task file {path}: unknown key {unknown[0]!r}; use {', '.join(sorted(_KEYS))}"
         raise UsageError(msg)
@@ -212,9 +208,7 @@ def _require_types(given: dict[str, Any], path: Path) -> None:
         raise UsageError(msg)
     apart = given.get("apart", [])
     if not isinstance(apart, list) or not all(isinstance(name, str) for name in apart):
-        msg = f"task file {path}: 'apart' must be a list of field names"
-        raise UsageError(msg)
+        raise UsageError(f"task file {path}: 'apart' must be a list of field names")
     for key in given.keys() - {"answers", "apart"}:
         if not isinstance(given[key], str):
-            msg = f"task file {path}: {key!r} = {given[key]!r}: must be a string"
-            raise UsageError(msg)
+            raise UsageError(f"task file {path}: {key!r} = {given[key]!r}: must be a string")

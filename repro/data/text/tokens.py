@@ -98,11 +98,10 @@ class TokenisedSplit:
         """
         least = int(self.prefix[index] + self.suffix[index])
         if max_length < least:
-            msg = (
+            raise UsageError(
                 f"max_length = {max_length}: must be at least {least}, the length of the part of "
                 f"prompt {index} that is never cut"
             )
-            raise UsageError(msg)
         whole = self.tokens[self.offsets[index] : self.offsets[index + 1]]
         if len(whole) <= max_length:
             return whole
@@ -141,11 +140,10 @@ def load_tokenised(
                     for array in _ARRAYS:
                         np.save(whole / f"{array}.npy", getattr(made, array))
     except OSError as error:
-        msg = (
+        raise ReproError(
             f"cannot store the tokens of {task.name} in {directory.parent}: {error}; set "
             "REPRO_CACHE_DIR to a writable directory with free space"
-        )
-        raise ReproError(msg) from error
+        ) from error
     try:
         return TokenisedSplit(
             **{array: np.array(map_npy(directory / f"{array}.npy")) for array in _ARRAYS}
@@ -174,12 +172,11 @@ def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> Tok
     added: list[int] = encoding["special_tokens_mask"][0]
     if added[-1]:
         name = tokenizer.backend_tokenizer.id_to_token(encoded[0][-1])
-        msg = (
+        raise ReproError(
             f"task {task.name}: the tokenizer adds {name!r} after each text, and the answer must "
             "follow the prompt; use a model whose tokenizer adds none, or switch this off "
             "(add_eos_token in its tokenizer_config.json)"
         )
-        raise ReproError(msg)
     starts = max(
         int(encoded[0][0] == tokenizer.bos_token_id), sum(1 for _ in takewhile(bool, added))
     )
@@ -199,11 +196,10 @@ def tokenise(task: PromptTask, rows: Sequence[Row], tokenizer: Tokenizer) -> Tok
 
 def _require_fast(tokenizer: Tokenizer) -> None:
     if not hasattr(tokenizer, "backend_tokenizer"):
-        msg = (
+        raise UsageError(
             f"tokenizer {type(tokenizer).__name__} is written in Python and does not tell the "
             "place of a token in the text; give a model with a fast tokenizer (tokenizer.json)"
         )
-        raise UsageError(msg)
 
 
 def _fixed(prompt: Prompt, offsets: Sequence[tuple[int, int]], starts: int) -> tuple[int, int]:
@@ -236,20 +232,18 @@ def _answer_tokens(task: PromptTask, texts: Sequence[str], tokenizer: Tokenizer)
         for answer, ids in zip(answers, continued, strict=True):
             token = _only_token(task, answer, bare, ids, tokenizer)
             if found.setdefault(answer, token) != token:
-                msg = (
+                raise ReproError(
                     f"task {task.name}: answer {answer!r} is not the same token after all prompts; "
                     "choose another word"
                 )
-                raise ReproError(msg)
     holder: dict[int, str] = {}
     for answer, token in found.items():
         if (other := holder.setdefault(token, answer)) != answer:
-            msg = (
+            raise ReproError(
                 f"task {task.name}: answers {other!r} and {answer!r} are the same token {token} of "
                 "the tokenizer; choose other words, or another model (that of the profile smoke "
                 "knows few)"
             )
-            raise ReproError(msg)
     return np.array(list(found.values()), dtype=np.int32)
 
 
@@ -258,17 +252,15 @@ def _only_token(
 ) -> int:
     """Return the answer's one token after the prompt."""
     if ids[: len(bare)] != bare:
-        msg = (
+        raise ReproError(
             f"task {task.name}: answer {answer!r} changes the tokens of the prompt, and it must "
             "be one separate token; begin it with a space and end the template without one"
         )
-        raise ReproError(msg)
     added = ids[len(bare) :]
     if len(added) != 1:
         names = [tokenizer.backend_tokenizer.id_to_token(token) for token in added]
-        msg = (
+        raise ReproError(
             f"task {task.name}: answer {answer!r} is {len(added)} tokens, {added} {names}; it must "
             "be one; choose another word"
         )
-        raise ReproError(msg)
     return added[0]
