@@ -12,8 +12,8 @@ from repro.finetuning.arms import SPECIFICATIONS, Arm, trains_adapters
 from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.run import LanguageModelRun
-from repro.memory.fake_models import partition_before
 from repro.memory.setting import Setting
+from repro.memory.simulation import make_optimizer
 from repro.methods.backprop import Backprop
 from repro.methods.default_noise import named_noise
 from repro.methods.elasticzo import ElasticZO
@@ -113,11 +113,12 @@ class LanguageModelLearner(AnswerLearner):
         trained = prepared(model, run.arm, run.seed)
         optimizer = make_optimizer(
             trained,
-            arm=run.arm,
+            SPECIFICATIONS[run.arm].method,
             lr=run.lr,
+            perturbations=SPECIFICATIONS[run.arm].estimates,
             eps=run.eps,
             seed=derived_seed(run.seed, NOISE),
-            dtype=run.dtype,
+            restore=restore_of(run.arm, run.dtype),
             noise=noise_of(run.noise, native_passes=run.native_passes),
         )
         super().__init__(trained, answers, optimizer)
@@ -173,47 +174,3 @@ def noise_of(name: str, chunk: int | None = None, *, native_passes: bool = False
     if native_passes and name == TorchNoise.name:
         return TorchNoiseOnEngine(chunk)
     return named_noise(name, chunk)
-
-
-def make_optimizer(
-    model: "PreTrainedModel",
-    *,
-    arm: Arm,
-    lr: float,
-    eps: float,
-    seed: int,
-    dtype: Dtype,
-    noise: Noise,
-) -> Backprop | ElasticZO | MeZO:
-    """Return the optimizer of an arm, at a fixed learning rate, as in the paper.
-
-    Args:
-        model: the model that ``prepared`` returned.
-        arm: the arm that trains it.
-        lr: learning rate, for both parts of ElasticZO.
-        eps: scale of the perturbation.
-        seed: seed of the sequence of perturbations.
-        dtype: number format of the model's weights.
-        noise: source of the perturbations.
-
-    Raises:
-        UsageError: a setting is out of range, or the engine's noise is to be drawn on a GPU.
-    """
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    specification = SPECIFICATIONS[arm]
-    method = specification.method
-    if method.estimator == "backpropagation":
-        return Backprop(trained, lr=lr, rule="adam" if method.adam else "sgd")
-    restore = restore_of(arm, dtype)
-    if method.estimator == "both":
-        partition = partition_before(model, Setting.tail)
-        return ElasticZO(model, partition, lr=lr, eps=eps, seed=seed, restore=restore, noise=noise)
-    return MeZO(
-        trained,
-        lr=lr,
-        eps=eps,
-        perturbations=specification.estimates,
-        seed=seed,
-        restore=restore,
-        noise=noise,
-    )

@@ -12,12 +12,12 @@ from repro.finetuning.arms import PAPER_ARMS, SPECIFICATIONS, Arm
 from repro.finetuning.base_models import load_architecture, load_config, random_model
 from repro.finetuning.batches import blank
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.learner import make_optimizer, prepared
+from repro.finetuning.learner import prepared, restore_of
 from repro.measurement.device import Device, require_device
 from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
-from repro.memory.simulation import simulate_step
-from repro.memory.step import EPS, LR
+from repro.memory.simulation import make_optimizer, simulate_step
+from repro.memory.step import EPS
 from repro.methods.torch_noise import TorchNoise
 from repro.planner.formula import estimate
 from repro.planner.paper import effective_layers, paper_bytes
@@ -77,9 +77,8 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
     def start(model: "PreTrainedModel") -> Callable[[], object]:
         batch = blank(setup.batch, setup.context, setup.device)
         classifier = AnswerClassifier(model, _ANSWERS)
-        optimizer = make_optimizer(
-            model, arm=setup.arm, lr=LR, eps=EPS, seed=0, dtype=setup.dtype, noise=TorchNoise()
-        )
+        restore = restore_of(setup.arm, setup.dtype)
+        optimizer = make_optimizer(model, method, eps=EPS, restore=restore, noise=TorchNoise())
         return lambda: optimizer.step(lambda: classifier.loss(batch))
 
     simulated = simulate_step(

@@ -67,7 +67,7 @@ def simulate_step(
     read: Callable[[], tuple[Tensor, ...]],
     loss: Callable[[Model, Any], Tensor],
     method: TrainingMethod,
-    tail: int = 1,
+    tail: int = Setting.tail,
 ) -> MemoryBreakdown:
     """Return the memory at the peak of one step of any training, weights included.
 
@@ -84,7 +84,12 @@ def simulate_step(
     with FakeTensorMode():
         model = make()
         batch = read()
-        optimizer, trained = _optimizer(model, method, tail, partial(loss, model, batch))
+        forward = partial(loss, model, batch)
+        # OPT registers its last norm before the blocks, so ElasticZO traces a forward pass
+        optimizer = make_optimizer(
+            model, method, tail=tail, trace=forward, eps=EPS, restore="rounded", noise=_OneChunk()
+        )
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         tracker = _StepTracker()
         # in this order: buffers of the state, such as quantised matrices, are weights
         tracker.add([*model.buffers()], "other")
@@ -104,7 +109,7 @@ def simulate_step(
             hooked.register_post_accumulate_grad_hook(tracker.add_gradient)
         try:
             with unpacked(), tracker:
-                optimizer.step(partial(tracker.inside_model, partial(loss, model, batch)))
+                optimizer.step(partial(tracker.inside_model, forward))
         except Exception as error:  # a model's own code may raise anything
             name = type(model).__name__
             msg = f"{name} cannot be simulated by {method.slug}: {reason_of(error)}"
@@ -156,16 +161,33 @@ class _OneChunk(TorchNoise):
         perturb_([largest.view(-1)[: default_chunk(largest.device)]], seed, scale)
 
 
-def _optimizer(
-    model: nn.Module, method: TrainingMethod, tail: int, forward: Callable[[], Tensor]
-) -> tuple[Backprop | ElasticZO | MeZO, list[Tensor]]:
-    """Return the optimizer of ``method``, and the tensors that it trains by backpropagation."""
+def make_optimizer(
+    model: nn.Module,
+    method: TrainingMethod,
+    *,
+    lr: float = LR,
+    tail: int = Setting.tail,
+    trace: Callable[[], Tensor] | None = None,
+    perturbations: int = 1,
+    **settings: Any,  # noqa: ANN401 - of each optimizer its own
+) -> Backprop | ElasticZO | MeZO:
+    """Return the optimizer of ``method`` at a fixed learning rate.
+
+    Args:
+        model: what it trains: the parameters that need gradients.
+        method: the training method.
+        lr: learning rate, for both parts of ElasticZO.
+        tail: last blocks that ElasticZO trains by backpropagation.
+        trace: a forward pass that shows ElasticZO the order of the layers.
+        perturbations: n of MeZO.
+        settings: ``eps``, ``seed``, ``restore`` and ``noise`` of a zeroth-order method.
+
+    Raises:
+        UsageError: a setting is out of range, or the engine's noise is to be drawn on a GPU.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if method.estimator == "backpropagation":
-        trained: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
-        return Backprop(trained, lr=LR, rule="adam" if method.adam else "sgd"), trained
-    settings: Any = {"lr": LR, "eps": EPS, "restore": "rounded", "noise": _OneChunk()}
+        return Backprop(trained, lr=lr, rule="adam" if method.adam else "sgd")
     if method.estimator == "zeroth-order":
-        return MeZO(model.parameters(), **settings), []
-    # OPT registers its last norm before the blocks
-    elastic = ElasticZO(model, partition_before(model, tail), trace=forward, **settings)
-    return elastic, elastic.bp_params
+        return MeZO(trained, lr=lr, perturbations=perturbations, **settings)
+    return ElasticZO(model, partition_before(model, tail), lr=lr, trace=trace, **settings)
