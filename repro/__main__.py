@@ -17,19 +17,14 @@ def main() -> int:
             status = _run()
     except KeyboardInterrupt as interrupt:
         exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run
-        resumes = "Progress is saved; run the same command to resume."
-        sys.stderr.write(
-            f"repro: interrupted. {resumes if _saves(sys.argv) else ''}".rstrip() + "\n"
-        )
+        # a plan or a report begins again
+        saves = "".join(sys.argv[1:2]) in {"run", "sweep", "gpu", "data"}
+        resumes = " Progress is saved; run the same command to resume." if saves else ""
+        sys.stderr.write(f"repro: interrupted.{resumes}\n")
         status = 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     return status
-
-
-def _saves(arguments: list[str]) -> bool:
-    """Return whether the command keeps its progress; a plan or a report begins again."""
-    return "".join(arguments[1:2]) in {"run", "sweep", "gpu", "data"}
 
 
 def _run() -> int:

@@ -77,10 +77,6 @@ def _table1(datasets: tuple[elasticzo_table1.DataSet, ...], *precisions: Precisi
     )
 
 
-def _steps(model: str) -> Config:
-    return replace(mezo_step_time.PAPER, models=(cast("mezo_step_time.ModelName", model),))
-
-
 _FIRST_METHODS = ("mezo", "mezo_signs", "fzoo", "elasticzo", "bp", "lora")
 _VARIANTS = ("mezo_one_sided", "mezo_sparse", "lozo", "subzero", "meazo")
 JOBS: tuple[GpuJob, ...] = (
@@ -191,7 +187,7 @@ JOBS: tuple[GpuJob, ...] = (
             minutes,
             3,
             mezo_step_time.ARTIFACT,
-            _steps(model),
+            replace(mezo_step_time.PAPER, models=(cast("mezo_step_time.ModelName", model),)),
             largest,
         )
         for model, minutes, largest in (

@@ -52,17 +52,19 @@ class SeedGroup:
         A run on clouds also counts for each shorter length in ``CLOUD_EPOCHS``, with the beginning
         of its curves: the learning rate is set epoch by epoch, so a shorter run is the same so far.
         """
-        alike, others = of_newest_settings(seeds, _course)
-        shown = {_length(record) for record in alike}
+        alike, others = of_newest_settings(seeds, lambda one: course_of(one.metrics["settings"]))
+        shown = {epochs_of(record.metrics) for record in alike}
         for record in alike:
             if "points" in record.metrics["settings"]:
-                shown |= {number for number in CLOUD_EPOCHS if number < _length(record)}
+                shown |= {number for number in CLOUD_EPOCHS if number < epochs_of(record.metrics)}
         groups = []
         for length in shown:
-            longer = [record for record in alike if length <= _length(record)]
-            groups.append(
-                cls(tuple(_beginning(record, length) for record in longer), tuple(others))
+            cut = tuple(
+                msgspec.structs.replace(record, metrics=beginning_of(record.metrics, length))
+                for record in alike
+                if length <= epochs_of(record.metrics)
             )
+            groups.append(cls(cut, tuple(others)))
         return groups
 
     def lead(self) -> tuple[int, int, int, str]:
@@ -103,7 +105,7 @@ class SeedGroup:
     @property
     def length(self) -> int:
         """Number of epochs of every seed's training."""
-        return _length(self.records[0])
+        return epochs_of(self.records[0].metrics)
 
     @property
     def seeds(self) -> list[Seed]:
@@ -161,18 +163,6 @@ def of_newest_settings(
     alike = [record for record in records if settings(record) == newest]
     others = [record for record in records if settings(record) != newest]
     return sorted(alike, key=lambda record: record.seed or 0), others
-
-
-def _length(record: Record) -> int:
-    return epochs_of(record.metrics)
-
-
-def _beginning(record: Record, length: int) -> Record:
-    return msgspec.structs.replace(record, metrics=beginning_of(record.metrics, length))
-
-
-def _course(record: Record) -> dict[str, Any]:
-    return course_of(record.metrics["settings"])
 
 
 class SeedGroups:

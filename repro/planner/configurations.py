@@ -158,20 +158,6 @@ def _llama(config: Config) -> Architecture:
     return _llama_like(config, **_attention_bias(config), feed_forward_bias=mlp_bias)
 
 
-def _mistral(config: Config) -> Architecture:
-    window = config.get("sliding_window", 4096)  # null means none; only a missing one is 4,096
-    return _llama_like(config, **_windows(config, window))
-
-
-def _qwen3(config: Config) -> Architecture:
-    flags = {**_attention_bias(config), **_qwen_windows(config)}
-    return _llama_like(config, query_key_norm="head", **flags)
-
-
-def _gemma(config: Config) -> Architecture:
-    return _llama_like(config, norm="rms32", activation="fused", **_attention_bias(config))
-
-
 _CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 
 
@@ -398,10 +384,18 @@ def _unknown(config: Config, key: str) -> NoFormulaError:
 
 _READERS: dict[str, Callable[[Config], Architecture]] = {
     "llama": _llama,
-    "mistral": _mistral,
+    "mistral": lambda config: _llama_like(
+        config,
+        # null means none; only a missing one is 4,096
+        **_windows(config, config.get("sliding_window", 4096)),
+    ),
     "qwen2": lambda config: _llama_like(config, qkv_bias=True, **_qwen_windows(config)),
-    "qwen3": _qwen3,
-    "gemma": _gemma,
+    "qwen3": lambda config: _llama_like(
+        config, query_key_norm="head", **_attention_bias(config), **_qwen_windows(config)
+    ),
+    "gemma": lambda config: _llama_like(
+        config, norm="rms32", activation="fused", **_attention_bias(config)
+    ),
     "gemma2": _gemma2,
     "gemma3_text": _gemma3,
     "gpt2": _gpt2,

@@ -197,7 +197,9 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
     table += [
         [
             row.id,
-            f"{row.statement} ({_place(row)})" + ("" if row.is_stated else " (our reading)"),
+            # a bare number would look like that of an equation
+            f"{row.statement} ({'section ' if row.section[0].isdigit() else ''}{row.section})"
+            + ("" if row.is_stated else " (our reading)"),
             formatting.published(row),
             _ours(row),
             formatting.source(row),
@@ -217,11 +219,6 @@ def claims_markdown(rows: Sequence[ClaimRow], *, reasons: bool = False) -> str:
             f"below 2⁻ⁿ. {formatting.CAVEAT}",
         ]
     return "\n".join(lines)
-
-
-def _place(row: ClaimRow) -> str:
-    """Return where the paper states it; a bare number would look like that of an equation."""
-    return f"section {row.section}" if row.section[0].isdigit() else row.section
 
 
 def _ours(row: ClaimRow) -> str:

@@ -60,7 +60,9 @@ def long_point_clouds(records: Sequence[Record], table_1: Sequence[Record]) -> p
     long: dict[tuple[Key, str], SeedGroup] = {}
     for group in SeedGroups(records):
         row = key({name: group.point[name] for name in IN_TABLE if name in group.point})
-        (long if "points" in group.point else short)[row, _changes(group)] = group
+        changed = group.records[0].metrics["changed"].items()
+        change = ", ".join(f"{name} = {value}" for name, value in changed) or "nothing"
+        (long if "points" in group.point else short)[row, change] = group
     in_table_1 = SeedGroups(table_1)
     for row in dict.fromkeys(row for row, _ in long):
         if own := in_table_1.get(dict(row)):
@@ -82,12 +84,6 @@ def long_point_clouds(records: Sequence[Record], table_1: Sequence[Record]) -> p
         for row, change in ordered
         if (pair := [runs[row, change] for runs in (short, long) if (row, change) in runs])
     ).fillna("")
-
-
-def _changes(group: SeedGroup) -> str:
-    """Return what differs from the tables' settings, ``nothing`` for their own."""
-    changed = group.records[0].metrics["changed"]
-    return ", ".join(f"{name} = {value}" for name, value in changed.items()) or "nothing"
 
 
 def by_images(records: Sequence[Record]) -> pd.DataFrame:

@@ -53,11 +53,9 @@ def _telling(finding: Finding) -> tuple[bool, bool, bool, int, int]:
     has_value = finding.ours is not None
     one_seed = is_ranking(CLAIMS[finding.claim_id]) and finding.interval is None
     found = has_value and not one_seed, has_value, finding.is_run
-    return (*found, 0, 0) if has_value else (*found, _height(finding), finding.n_seeds)
-
-
-def _height(finding: Finding) -> int:
-    return -1 if finding.profile is None else rank(finding.profile)
+    if has_value:
+        return (*found, 0, 0)
+    return (*found, -1 if finding.profile is None else rank(finding.profile), finding.n_seeds)
 
 
 def _of_statements(setting: TaskRuns) -> list[Finding]:
@@ -80,15 +78,12 @@ def of_setting(setting: TaskRuns) -> list[Finding]:
 
 def _peaks(setting: TaskRuns) -> str:
     """Name the measured peak of every set-up."""
-    peaks = ((_name(plan), plan.metrics.get("measured_peak_bytes")) for plan in setting.plans)
+    peaks = ((plan.point, plan.metrics.get("measured_peak_bytes")) for plan in setting.plans)
     return ", ".join(
-        f"{name} {format_bytes(peak) if peak else 'more than the device has'}"
-        for name, peak in peaks
+        f"{LABELS[point['arm']]} on {point['model']} "
+        f"{format_bytes(peak) if peak else 'more than the device has'}"
+        for point, peak in peaks
     )
-
-
-def _name(plan: Record) -> str:
-    return f"{LABELS[plan.point['arm']]} on {plan.point['model']}"
 
 
 def _accuracies(setting: TaskRuns) -> list[Finding]:
@@ -163,11 +158,12 @@ def _order(setting: TaskRuns) -> Finding:
         return Finding("A9-order", None, reason, profile=setting.profile)
     spread = estimate(gaps)
     right = [answers_right(line, paired) for line in (bp, mezo)]
-    chance = (
-        _standard_errors_of_gap(*right)
-        if all(right)
-        else hypot(*(_standard_errors(_items(bp, "final"), fmean(side)) for side in sides))
-    )
+    if all(right):
+        # a question that both get right or wrong adds nothing to the gap (McNemar 1947)
+        by_item = [fmean(end) - fmean(start) for start, end in zip(*right, strict=True)]
+        chance = 200 * stdev(by_item) / sqrt(len(by_item))  # two standard errors, in points
+    else:
+        chance = hypot(*(_standard_errors(_items(bp, "final"), fmean(side)) for side in sides))
     reason = (
         f"{setting.title}: final accuracy of {mezo.label} minus final accuracy of {bp.label}; the "
         f"choice of {_items(bp, 'final')} questions alone may shift it by {chance:.1f} points, "
@@ -322,21 +318,6 @@ def _standard_errors(items: int, accuracy: float = 50) -> float:
     """Return two standard errors, in points, of an accuracy in per cent on ``items`` questions."""
     # the default of 50 % has the largest error
     return float(2 * sqrt(accuracy * (100 - accuracy) / items))
-
-
-def _standard_errors_of_gap(
-    start: Sequence[tuple[int, ...]], end: Sequence[tuple[int, ...]]
-) -> float:
-    """Return two standard errors, in points, of the gap between two accuracies on one set of items.
-
-    A question that both methods get right or wrong adds nothing to the gap (McNemar 1947).
-
-    Args:
-        start: for each question, whether the answer of each seed is right: 1 or 0.
-        end: as ``start``, of the method from which ``start`` is subtracted.
-    """
-    gaps = [fmean(one) - fmean(other) for one, other in zip(end, start, strict=True)]
-    return 200 * stdev(gaps) / sqrt(len(gaps))
 
 
 def _items(line: ArmSeeds, which: str) -> int:

@@ -54,7 +54,11 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
     results = list(_unobtainable(config, reasons))
     sizes = {name: load_architecture(name) for name, reason in reasons.items() if not reason}
     for name, size in sizes.items():
-        _require_positions(config, name, size)
+        if config.context > size.positions:
+            raise UsageError(
+                f"context N = {config.context}: {name} has {size.positions} positions; give at "
+                "most that, or leave the model out"
+            )
     least = max(
         (_least_context(config, dataset, name) for name in sizes for dataset in datasets), default=1
     )
@@ -108,14 +112,6 @@ def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result
             sys.stderr.write(f"leaving out {name}: {reason}\n")
             point = {"setting": config.setting, "model": name}
             yield Result("unobtainable", point, {"reason": reason})
-
-
-def _require_positions(config: Config, model: str, size: Architecture) -> None:
-    if config.context > size.positions:
-        raise UsageError(
-            f"context N = {config.context}: {model} has {size.positions} positions; give at "
-            "most that, or leave the model out"
-        )
 
 
 def _estimates(config: Config, prepared: ResultCache) -> Estimate:

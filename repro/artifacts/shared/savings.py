@@ -40,7 +40,10 @@ def pairs(
     columns = [*WHERE, "method", "device", *(f"{name}_bytes" for name in _METRICS)]
     steps = pd.DataFrame(rows, columns=columns).dropna(subset="peak_bytes")
     steps = steps.drop_duplicates([*WHERE, "method", "device"], keep="last")
-    steps = steps[steps["device"] == steps.groupby(WHERE)["device"].transform(_preferred)]
+    preferred = steps.groupby(WHERE)["device"].transform(
+        lambda devices: "cpu" if "cpu" in set(devices) else str(devices.iloc[0])
+    )
+    steps = steps[steps["device"] == preferred]
     both = steps[steps["method"].isin(of)].merge(
         steps[steps["method"] == over], on=WHERE, suffixes=("", "_over")
     )
@@ -95,7 +98,3 @@ def findings(
 def device_of(record: Record) -> str:
     """Return the device on which a step was measured; simulated steps count as the CPU's."""
     return str(record.point.get("device") or "cpu")
-
-
-def _preferred(devices: pd.Series) -> str:
-    return "cpu" if "cpu" in set(devices) else str(devices.iloc[0])

@@ -57,12 +57,8 @@ class ComparedMethod:
 
         Neighbours differ by the square root of 10, rounded to two digits.
         """
-        powers = [place - count // 2 for place in range(count)]
-        return tuple(_rounded(self.rates[kind] * _SPACING**power) for power in powers)
-
-
-def _rounded(rate: float) -> float:
-    return round(rate, 1 - int(log10(rate) // 1))
+        rates = (self.rates[kind] * _SPACING ** (place - count // 2) for place in range(count))
+        return tuple(round(rate, 1 - int(log10(rate) // 1)) for rate in rates)
 
 
 ARMS: dict[str, ComparedMethod] = {

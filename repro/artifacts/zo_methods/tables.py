@@ -22,7 +22,7 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
     rows = []
     for found in comparisons(records):
         final = {line.name: fmean(line.final()) for line in found.lines}
-        timed = str if found.is_timed else _untimed
+        timed = str if found.is_timed else lambda _: _NONE
         for place, line in enumerate(found.lines, start=1):
             edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
             told = f" ({line.caveat})" if line.caveat else ""
@@ -59,10 +59,6 @@ def _loss(seeds: Sequence[float]) -> str:
     found = estimate(seeds)
     spread = "" if found.interval is None else f" ± {found.interval:.3f}"
     return f"{found.mean:.3f}{spread}"
-
-
-def _untimed(_: str) -> str:
-    return _NONE
 
 
 def _points(gain: float | None) -> str:

@@ -64,27 +64,21 @@ def read_verified(directory: Path) -> Mapping[str, Value]:
 
 def read_directory(directory: Path) -> Mapping[str, Value]:
     """Return the clouds of the seven files in ``directory``, in the order of ``FILES_MD5``."""
+    import h5py
+
     content: dict[str, Value] = {}
     for split in SPLITS:
         shapes: list[tuple[NDArray[np.float32], int]] = []
         for name in FILES_MD5:
             if name.startswith(f"ply_data_{split}"):
-                points, labels = _read_file(directory / name)
+                with h5py.File(directory / name, "r") as file:
+                    points = file["data"][:]  # [n, 2048, 3]
+                    labels = file["label"][:].reshape(-1).astype(np.uint8)
                 shapes += zip(points, labels.tolist(), strict=True)
-        content |= make_clouds(split, shapes, _first_points)
+        content |= make_clouds(
+            split, shapes, lambda points, _: normalise(points[:POINTS]).astype(np.float32)
+        )
     return content
-
-
-def _read_file(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Return the points [n, 2048, 3] and the labels [n] of one file."""
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        return file["data"][:], file["label"][:].reshape(-1).astype(np.uint8)
-
-
-def _first_points(points: NDArray[np.float32], _: int) -> NDArray[np.float32]:
-    return normalise(points[:POINTS]).astype(np.float32)
 
 
 DATA_SETS = (

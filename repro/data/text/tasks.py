@@ -10,10 +10,6 @@ from repro.data.text.published import SEEDS
 from repro.data.text.task import SPLITS, PromptTask
 
 
-def _without_mark(question: str) -> str:
-    return question.removesuffix("?").rstrip()
-
-
 def _as_sentence(question: str) -> str:
     # not capitalize(), which makes all other letters small
     return question[:1].upper() + question[1:].removesuffix("?")
@@ -69,7 +65,7 @@ _BOOLQ_QA = PromptTask(
     label="answer",
     truncate="passage",
     apart=("passage",),
-    edits={"question": _without_mark},
+    edits={"question": lambda question: question.removesuffix("?").rstrip()},
     title="BoolQ, question and answer",
 )
 _RTE = PromptTask(
