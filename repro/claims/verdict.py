@@ -23,17 +23,6 @@ NOT_COMPARABLE = "not comparable"
 UNDECIDED = "undecided"
 NOT_RUN = "not run"
 
-VERDICTS = (
-    REPRODUCED,
-    CORRECTED,
-    CLOSE,
-    NOT_REPRODUCED,
-    INCONSISTENT,
-    NOT_DECIDABLE,
-    NOT_COMPARABLE,
-    UNDECIDED,
-    NOT_RUN,
-)
 MEANINGS: dict[str, str] = {
     REPRODUCED: "our value on the statement's own basis agrees",
     CORRECTED: "our value agrees after the correction of an error in the paper, which "
@@ -50,6 +39,7 @@ MEANINGS: dict[str, str] = {
     NOT_RUN: "no records test it, or only records of profiles that give no verdict",
 }
 """The meaning of each verdict, for legends."""
+VERDICTS = tuple(MEANINGS)
 
 CLOSE_FRACTION = 0.05
 """Largest relative difference at which a deterministic value still counts as close."""

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from repro import __version__
 from repro.artifacts import index
-from repro.claims.claim import Claim
+from repro.claims.claim import Basis, Claim
 from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
 from repro.claims.loss_curves import CONTRASTS
@@ -37,14 +37,7 @@ from repro.report.summary import read_summary
 
 SCHEMA = 2
 """Version of ``repro claims --json``; docs/json.md has the fields."""
-BASES = {
-    "analytic": "equations",
-    "simulated": "simulated",
-    "measured": "measured",
-    "engine": "engine",
-    "timed": "timed",
-    "trained": "trained",
-}
+BASES: dict[Basis, str] = {name: name for name in get_args(Basis)} | {"analytic": "equations"}
 """The ledger's name of each basis."""
 _OF_THE_CLAIM = (
     *("id", "paper", "section", "artifact", "quote", "statement", "is_stated", "relation"),
