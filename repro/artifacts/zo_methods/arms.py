@@ -36,7 +36,7 @@ class ComparedMethod:
     label: str
     colour: int
     """Place of its colour in the palette of ``repro.plotting.style``."""
-    rates: Mapping[Kind, float]
+    rates: Mapping[Kind, float] = field(default_factory=lambda: {"images": 3.2e-4, "text": 1e-5})
     """The learning rate in the middle of the grid; the arm is run on these kinds of tasks only."""
     optimizer: Callable[..., Any] = _MEZO
     """Makes the optimizer from the parameters and the settings."""
@@ -62,29 +62,17 @@ class ComparedMethod:
 
 
 ARMS: dict[str, ComparedMethod] = {
-    "mezo": ComparedMethod("MeZO", 0, {"images": 3.2e-4, "text": 1e-5}, published="full_zo"),
+    "mezo": ComparedMethod("MeZO", 0, published="full_zo"),
     "mezo_clipped": ComparedMethod(
         "MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}
     ),
-    "mezo_signs": ComparedMethod(
-        "MeZO, random signs", 9, {"images": 3.2e-4, "text": 1e-5}, noise=_SIGNS
-    ),
-    "mezo_one_sided": ComparedMethod(
-        "MeZO, one-sided",
-        4,
-        {"images": 3.2e-4, "text": 1e-5},
-        settings={"estimator": "one-sided"},
-    ),
+    "mezo_signs": ComparedMethod("MeZO, random signs", 9, noise=_SIGNS),
+    "mezo_one_sided": ComparedMethod("MeZO, one-sided", 4, settings={"estimator": "one-sided"}),
     "mezo_sparse": ComparedMethod(
-        "Sparse MeZO",
-        5,
-        {"images": 3.2e-3, "text": 1e-5},
-        noise=_SMALL_WEIGHTS,
+        "Sparse MeZO", 5, {"images": 3.2e-3, "text": 1e-5}, noise=_SMALL_WEIGHTS
     ),
-    "lozo": ComparedMethod("LOZO, r = 2", 8, {"images": 3.2e-4, "text": 1e-5}, noise=_LOW_RANK),
-    "subzero": ComparedMethod(
-        "SubZero, r = 4", 11, {"images": 3.2e-4, "text": 1e-5}, noise=_SUBSPACE
-    ),
+    "lozo": ComparedMethod("LOZO, r = 2", 8, noise=_LOW_RANK),
+    "subzero": ComparedMethod("SubZero, r = 4", 11, noise=_SUBSPACE),
     "meazo": ComparedMethod(
         "MEAZO",
         10,
@@ -102,7 +90,6 @@ ARMS: dict[str, ComparedMethod] = {
     "elasticzo": ComparedMethod(
         "ElasticZO",
         3,
-        {"images": 3.2e-4, "text": 1e-5},
         optimizer=lazy("repro.methods.elasticzo:ElasticZO"),
         has_tail=True,
         published="cls1",
