@@ -15,9 +15,7 @@ from repro.measurement import environment
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import (
     Record,
-    latest_run,
     profile_of,
-    profile_runs,
     read_run,
     read_runs,
     run_files,
@@ -29,6 +27,7 @@ from repro.measurement.renamed import PRESENT_SLUGS
 from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
+from repro.report.runs import current_runs
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -162,24 +161,24 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_newest_run_of_the_highest_profile_counts(tmp_path: Path) -> None:
     for profile, day in (("paper", 1), ("quick", 2), ("paper", 3), ("smoke", 4), ("custom", 5)):
-        write_run(tmp_path, [record(profile=profile, utc=f"2026-01-0{day}T00:00:00Z")])
-    newest = latest_run(tmp_path)
-    assert newest is not None
+        utc = f"2026-01-0{day}T00:00:00Z"
+        write_run(tmp_path / "elasticzo_fig7", [record(profile=profile, utc=utc)])
+    (newest,) = current_runs(tmp_path, "elasticzo_fig7")  # it has no selector fields
     assert newest.name.startswith("paper-20260103")
-    assert len(run_files(tmp_path)) == 5
-    assert latest_run(tmp_path / "absent") is None
+    assert len(run_files(tmp_path / "elasticzo_fig7")) == 5
+    assert current_runs(tmp_path, "elasticzo_fig6") == []
 
 
 def test_runs_of_all_profiles_are_listed_newest_first(tmp_path: Path) -> None:
     for profile, day in (("paper", 1), ("custom", 2), ("quick", 3), ("gpu-long", 4), ("smoke", 5)):
-        write_run(tmp_path, [record(profile=profile, utc=f"2026-01-0{day}T00:00:00Z")])
-    assert [profile_of(path) for path in profile_runs(tmp_path)] == [
-        "smoke",
-        "gpu-long",
-        "quick",
-        "paper",
-    ]
-    assert profile_runs(tmp_path / "absent") == []
+        utc = f"2026-01-0{day}T00:00:00Z"
+        write_run(tmp_path / "mezo_fig3", [record(profile=profile, utc=utc)])
+    found = current_runs(tmp_path, "mezo_fig3")  # it has selector fields
+    assert [profile_of(path) for path in found] == ["gpu-long", "quick", "paper"]
+    for path in found:
+        path.unlink()
+    assert [profile_of(path) for path in current_runs(tmp_path, "mezo_fig3")] == ["smoke"]
+    assert current_runs(tmp_path, "mezo_fig3_gpu") == []
 
 
 def cells(directory: Path, profile: str, day: int, *made: tuple[str, int | None]) -> Path:
@@ -243,9 +242,10 @@ def test_one_run_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_file_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").touch()
+    (tmp_path / "mezo_fig3").mkdir()
+    (tmp_path / "mezo_fig3" / "mine.jsonl").touch()
     with pytest.raises(ReproError, match="not the name of a run file"):
-        latest_run(tmp_path)
+        current_runs(tmp_path, "mezo_fig3")
 
 
 def test_environment_names_no_path_user_or_host() -> None:

@@ -242,24 +242,6 @@ def run_files(directory: Path) -> list[Path]:
     return [path for _, path in sorted(by_time)]
 
 
-def latest_run(directory: Path) -> Path | None:
-    """Return the newest run file of the highest recorded profile, or ``None``.
-
-    Custom runs do not count: a profile's results come from its own configuration.
-    """
-    return max(profile_runs(directory), key=lambda path: rank(profile_of(path)), default=None)
-
-
-def profile_runs(directory: Path) -> list[Path]:
-    """Return the run files of all profiles, newest first; custom runs do not count."""
-    return [path for path in reversed(run_files(directory)) if profile_of(path) != CUSTOM]
-
-
-def is_smoke(path: Path) -> bool:
-    """Return whether a run file shows only that the artifact runs."""
-    return profile_of(path) == "smoke"
-
-
 def rank(profile: str) -> int:
     """Return the rank of a profile; a higher rank wins, and a custom run has the lowest."""
     return (CUSTOM, *PROFILES).index(profile)

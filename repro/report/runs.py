@@ -4,7 +4,7 @@ from pathlib import Path
 
 from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
-from repro.measurement.records import is_smoke, latest_run, profile_runs, run_files
+from repro.measurement.records import CUSTOM, profile_of, rank, run_files
 
 RECORDS = "REPRO_RECORDS"
 """Environment variable with the record files that a notebook shows, separated as in ``PATH``."""
@@ -24,13 +24,15 @@ def current_runs(results: Path, slug: str) -> list[Path]:
     if not results.is_dir():
         msg = f"results directory {results} does not exist; give --results DIR, or run something"
         raise UsageError(msg)
-    directory = results / slug
     artifact = index.load(slug)
+    runs = run_files(results / slug)[::-1]
+    if not artifact.reads_custom:  # a profile's results come from its own configuration
+        runs = [path for path in runs if profile_of(path) != CUSTOM]
     if artifact.reads_custom or artifact.selector_fields:
-        runs = run_files(directory)[::-1] if artifact.reads_custom else profile_runs(directory)
-        return [path for path in runs if not is_smoke(path)] or runs
-    newest = latest_run(directory)
-    return [] if newest is None else [newest]
+        # a smoke run shows only that the artifact runs
+        return [path for path in runs if profile_of(path) != "smoke"] or runs
+    # of several with the highest rank the first, which is the newest
+    return [max(runs, key=lambda path: rank(profile_of(path)))] if runs else []
 
 
 def require_runs(results: Path, slug: str) -> list[Path]:
