@@ -1,9 +1,8 @@
 """Evaluate the controls of Fig. 4: each model's accuracy on each task before any training."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,13 +15,11 @@ from repro.data.text.tasks import data_of
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.step_memory import Setup
 from repro.finetuning.zero_shot import zero_shot
-from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.measurement.result_cache import ResultCache
 
 
-@dataclass(frozen=True)
-class Control:
+class Control(NamedTuple):
     """One model on one task; picklable."""
 
     dataset: str
@@ -30,29 +27,19 @@ class Control:
     base: str
     """Fingerprint (``fingerprint``) of the model's weights."""
     dtype: Dtype
-    context: int
-    calibration_items: int
-    items: int
-    device: Device
-    threads: int
-
-    def key(self) -> dict[str, Any]:
-        """Return everything that decides the accuracies, for a cache."""
-        made_of = {"data": data_of(self.dataset), "code": source_sha256("finetuning")}
-        return {"kind": "zero_shot", **asdict(self), **made_of}
 
 
-def evaluate(control: Control) -> dict[str, Any]:
+def evaluate(config: Config, control: Control) -> dict[str, Any]:
     """Return the metrics of ``repro.finetuning.zero_shot.zero_shot``."""
-    torch.set_num_threads(control.threads)
+    torch.set_num_threads(config.threads)
     return zero_shot(
         control.model,
         control.dataset,
         control.dtype,
-        control.device,
-        context=control.context,
-        calibration_items=control.calibration_items,
-        items=control.items,
+        config.device,
+        context=config.context,
+        calibration_items=config.tuning_items,
+        items=config.final_items,
     )
 
 
@@ -67,40 +54,44 @@ def zero_shot_controls(
 
     If several arms train a model in different formats, the first arm's format is used.
     """
-    formats: dict[str, Setup] = {}
+    formats: dict[str, Dtype] = {}
     for setup in setups:
-        formats.setdefault(setup.model, setup)
+        formats.setdefault(setup.model, setup.dtype)
     results = {
-        Control(
-            dataset,
-            model,
-            fingerprint(model),
-            setup.dtype,
-            config.context,
-            config.tuning_items,
-            config.final_items,
-            setup.device,
-            setup.threads,
-        ): Result(
+        Control(dataset, model, fingerprint(model), dtype): Result(
             "zero_shot",
             {"setting": config.setting, "dataset": dataset, "model": model},
-            {"settings": {"dtype": setup.dtype, "context": config.context}},
+            {"settings": {"dtype": dtype, "context": config.context}},
         )
         for dataset in datasets
-        for model, setup in formats.items()
+        for model, dtype in formats.items()
     }
-    yield from recorded_or_made(results, context, partial(_evaluated, prepared))
+    yield from recorded_or_made(results, context, partial(_evaluated, config, prepared))
 
 
 def _evaluated(
-    prepared: ResultCache, controls: Sequence[Control]
+    config: Config, prepared: ResultCache, controls: Sequence[Control]
 ) -> Iterator[tuple[Control, dict[str, Any]]]:
+    def key(control: Control) -> dict[str, Any]:
+        return {
+            "kind": "zero_shot",
+            **control._asdict(),
+            "context": config.context,
+            "calibration_items": config.tuning_items,
+            "items": config.final_items,
+            "device": config.device,
+            "threads": config.threads,
+            "data": data_of(control.dataset),
+            "code": source_sha256("finetuning"),
+        }
+
     return run_in_subprocesses(
         "mezo_fig4 zero-shot accuracy",
-        evaluate,
+        partial(evaluate, config),
         controls,
-        Control.key,
+        key,
         label=lambda one: f"{one.model} on {one.dataset}",
         store=prepared,
         workers=1,
+        preload=[evaluate.__module__],
     )
