@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from repro.claims.claim import Basis, Claim, Relation
-from repro.core.names import METHOD_LABELS
+from repro.core.names import METHOD_LABELS, NETWORK_LABELS
 
 Point = Mapping[str, str | int]
 """The coordinates of a training step in its records: network, precision, method, batch."""
@@ -137,7 +137,7 @@ _POINTNET = _Setting(6, "pointnet", "fp32", 32)
 
 def describe(point: Point, *, precision: bool = True) -> str:
     """Return a step's setting without its method, as in ``LeNet-5, FP32, B = 32``."""
-    network = {"lenet5": "LeNet-5", "pointnet": "PointNet"}[str(point["network"])]
+    network = NETWORK_LABELS[str(point["network"])]
     points = f", N = {point['points']}" if point.get("points") else ""
     numbers = f", {str(point['precision']).upper()}" if precision else ""
     return f"{network}{numbers}, B = {point['batch']}{points}"

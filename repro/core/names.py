@@ -33,6 +33,9 @@ Precision = Literal[Format, "int8_star"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8: integers, with the gradient's sign from a float loss; INT8*: integers alone."""
 
+Network = Literal["lenet5", "pointnet"]
+"""The ElasticZO paper's networks: of images and of point clouds."""
+NETWORK_LABELS: dict[str, str] = {"lenet5": "LeNet-5", "pointnet": "PointNet"}
 ImageSet = Literal["mnist", "fashion_mnist"]
 IMAGE_SETS: tuple[ImageSet, ...] = get_args(ImageSet)
 """The ElasticZO paper's data sets of images."""

@@ -7,14 +7,14 @@ process are 1 to 1.7 times smaller (docs/sweep.md).
 
 from functools import cache
 
-from repro.core.names import Format, MethodName
+from repro.core.names import Format, MethodName, Network
 from repro.core.units import MIB
 from repro.core.validation import CLOUD_POINTS
 from repro.data.catalog import load_set
 from repro.memory.elasticzo import training_bytes
 from repro.memory.network_step import NetworkStep
 from repro.training.run import NetworkRun
-from repro.training.task import Network, vision_task
+from repro.training.task import vision_task
 
 _LIBRARIES = 640 * MIB
 """Resident memory of a process after importing PyTorch and one training step."""
@@ -32,8 +32,7 @@ def run_bytes(run: NetworkRun) -> int:
     sets = {task.dataset, task.pixels_of or task.dataset}
     copies = _COPIES_OF_FLOATS if run.precision == "fp32" else _COPIES_OF_INTEGERS
     items = copies * sum(load_set(name).size for name in sets)
-    clouds = task.network == "pointnet"
-    points = (run.points or CLOUD_POINTS) if clouds else None
+    points = (run.points or CLOUD_POINTS) if task.of_clouds else None
     precision: Format = "fp32" if run.precision == "fp32" else "int8"
     step = _step_bytes(task.network, precision, run.method, run.settings.batch, points)
     return _LIBRARIES + items + step

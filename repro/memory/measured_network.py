@@ -30,8 +30,6 @@ from repro.core.validation import require_positive_int
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.memory.network_step import NetworkStep
-from repro.models.lenet5 import lenet5
-from repro.models.pointnet import pointnet
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
 
@@ -164,12 +162,11 @@ def _engine(task: EngineTask) -> Callable[[], Any]:
     first = step.partition(step.layers())
     limits: dict[str, Any] = {"capacity": step.batch, "threads": task.threads}
     if step.precision == "int8":
-        structure = lenet5(bias=False)
+        structure = step.model()
         network = IntegerNetwork.random(structure, seed=0)
         limits["compact"] = task.compact
         return partial(NativeElasticZOInt8, network, structure, step.sample, first, **limits)
-    model = lenet5() if step.network == "lenet5" else pointnet()
-    return partial(NativeElasticZO, model, step.sample, first, lr=1e-3, eps=1e-3, **limits)
+    return partial(NativeElasticZO, step.model(), step.sample, first, lr=1e-3, eps=1e-3, **limits)
 
 
 def balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:

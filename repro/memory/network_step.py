@@ -4,19 +4,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from repro.core.names import Format, MethodName
+from repro.core.names import Format, MethodName, Network
 from repro.memory.layers import LayerSize, layer_table
-from repro.models.lenet5 import lenet5
-from repro.models.pointnet import pointnet
+from repro.models.networks import NETWORKS
 from repro.training.build import build_learner
 from repro.training.hyperparameters import tuned_hyperparameters
 from repro.training.loop import NetworkLearner
 from repro.training.run import NetworkRun
-from repro.training.task import Network, partition, vision_task
+from repro.training.task import VISION_TASKS, partition
 
-_PROBLEMS: dict[Network, str] = {"lenet5": "mnist", "pointnet": "modelnet40"}
 _SIDE, _GREYS = 28, 256  # of an MNIST image: side and number of grey levels
 _INT8_RANGE = (-14, 91)  # of MNIST's grey levels at their common exponent
 
@@ -42,12 +40,19 @@ class NetworkStep:
         """Shape of one input sample of the first layer."""
         return (1, _SIDE, _SIDE) if self.points is None else (self.points, 3)
 
+    @property
+    def task(self) -> str:
+        """The first task of the network: the one in the paper's memory figures."""
+        return next(name for name, task in VISION_TASKS.items() if task.network == self.network)
+
+    def model(self) -> nn.Sequential:
+        """Return the network with random weights; an integer network has no biases."""
+        without = {"bias": False} if self.precision == "int8" else {}
+        return NETWORKS[self.network](classes=VISION_TASKS[self.task].classes, **without)
+
     def layers(self) -> tuple[LayerSize, ...]:
-        """Return the network's layers; an integer network has no biases."""
-        classes = vision_task(_PROBLEMS[self.network]).classes
-        if self.network == "pointnet":
-            return layer_table(pointnet(classes=classes), self.sample)
-        return layer_table(lenet5(bias=self.precision == "fp32", classes=classes), self.sample)
+        """Return the network's layers."""
+        return layer_table(self.model(), self.sample)
 
     def partition(self, layers: tuple[LayerSize, ...]) -> str | int:
         """Return the first layer trained by backpropagation, or C if there is none."""
@@ -55,9 +60,8 @@ class NetworkStep:
 
     def learner(self) -> NetworkLearner:
         """Return the learner, built as in the training artifacts."""
-        problem = _PROBLEMS[self.network]
-        settings = tuned_hyperparameters(problem, self.precision, self.method)
-        run = NetworkRun(problem, self.precision, self.method, settings, 1, 0, points=self.points)
+        settings = tuned_hyperparameters(self.task, self.precision, self.method)
+        run = NetworkRun(self.task, self.precision, self.method, settings, 1, 0, points=self.points)
         learner = build_learner(run)
         learner.start_epoch(0)
         return learner

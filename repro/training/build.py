@@ -22,8 +22,8 @@ from repro.measurement.device import require_same_bits
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.watch import PassesDifferWarning
-from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
-from repro.models.pointnet import pointnet
+from repro.models.lenet5 import SAMPLE_SHAPE
+from repro.models.networks import NETWORKS
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
 from repro.training.learners import FloatLearner, IntegerLearner, NativeLearner
@@ -80,7 +80,6 @@ def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:
     """Return the learner of a run, with random initial weights, and its items."""
     learner = build_learner(run)  # first, since it refuses unsupported runs
     task = vision_task(run.task)
-    images = task.network == "lenet5"
     arrays = load(run.task, run.evaluation, train_items=run.train_items, points=run.points)
 
     def items(inputs: Array, labels: Array) -> tuple[Tensor, Tensor]:
@@ -94,8 +93,8 @@ def build(run: NetworkRun) -> tuple[NetworkLearner, Split]:
     split = Split(
         *items(arrays.train_inputs, arrays.train_labels),
         *items(arrays.eval_inputs, arrays.eval_labels),
-        monitored=slice(_MONITORED_IMAGES) if images else evenly(len(arrays.train_labels)),
-        evaluated_at_once=_IMAGES if images else _CLOUDS,
+        monitored=evenly(len(arrays.train_labels)) if task.of_clouds else slice(_MONITORED_IMAGES),
+        evaluated_at_once=_CLOUDS if task.of_clouds else _IMAGES,
     )
     return learner, split
 
@@ -133,8 +132,7 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     # on the host: a GPU gets the same weights, and no GPU's generator has to be saved
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(run.seed, INITIAL))
-        make = lenet5 if task.network == "lenet5" else pointnet
-        model = make(classes=task.classes)
+        model = NETWORKS[task.network](classes=task.classes)
         if settings.initial_weights == "he":
             draw_he_weights(model)
     model.to(run.device).train(settings.batch_norm == "batch")
@@ -149,13 +147,13 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     learner = FloatLearner
     optimizer: Backprop | ElasticZO | NativeElasticZO
     if run.engine == "native":
-        learner, images = NativeLearner, task.network == "lenet5"
+        learner = NativeLearner
         optimizer = NativeElasticZO(
             model,
-            SAMPLE_SHAPE if images else (run.points or CLOUD_POINTS, 3),
+            (run.points or CLOUD_POINTS, 3) if task.of_clouds else SAMPLE_SHAPE,
             first,
             **zeroth_order,
-            capacity=max(settings.batch, _IMAGES if images else _CLOUDS),
+            capacity=max(settings.batch, _CLOUDS if task.of_clouds else _IMAGES),
             threads=torch.get_num_threads(),
         )
     elif run.method == "full_bp":
@@ -193,7 +191,7 @@ def draw_he_weights(model: nn.Module) -> None:
 def _integer_learner(run: NetworkRun, settings: IntegerSettings) -> IntegerLearner:
     task = vision_task(run.task)
     with torch.device("meta"):  # its weights are not used, so they get no memory
-        structure = lenet5(bias=False, classes=task.classes)
+        structure = NETWORKS[task.network](bias=False, classes=task.classes)
     network = IntegerNetwork.random(
         structure, seed=derived_seed(run.seed, INITIAL), policy=settings.shift_policy
     )

@@ -88,8 +88,8 @@ def from_scratch(
         augmentation: augmentation of clouds; images are not augmented.
         device: device of the run.
     """
-    is_clouds = vision_task(task).network == "pointnet"
-    budget = clouds if is_clouds else images
+    of_clouds = vision_task(task).of_clouds
+    budget = clouds if of_clouds else images
     return NetworkRun(
         task,
         precision,
@@ -99,6 +99,6 @@ def from_scratch(
         seed,
         train_items=budget.items,
         points=budget.points,
-        augmentation=augmentation if is_clouds else "none",
+        augmentation=augmentation if of_clouds else "none",
         device=device,
     )

@@ -90,7 +90,7 @@ def family(task: str) -> str:
     """
     found = vision_task(task)
     name = found.recorded_as or found.dataset
-    is_stand_in = found.network == "pointnet" and name != "modelnet40"
+    is_stand_in = found.of_clouds and name != "modelnet40"
     return "clouds" if is_stand_in else name
 
 

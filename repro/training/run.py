@@ -180,11 +180,11 @@ class NetworkRun(Checked, TrainingRun):
 
     def _check_task(self) -> None:
         task = vision_task(self.task)
-        if task.network == "pointnet" and self.precision != "fp32":
+        if task.of_clouds and self.precision != "fp32":
             raise UsageError(
                 f"{self.task} in {self.precision}: integer training is for sets of images; use fp32"
             )
-        if self.points is not None and task.network != "pointnet":
+        if self.points is not None and not task.of_clouds:
             raise UsageError(
                 f"points = {self.points} of {self.task}: only clouds have points; leave points out"
             )

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from typing import Literal
 
-from repro.core.names import MethodName
+from repro.core.names import MethodName, Network
 from repro.core.validation import require_choice
 from repro.data import cache
 from repro.data.base import Array
 from repro.data.images.rotated import ANGLES, tuning_images
 from repro.data.splits import holdout, sample
 
-Network = Literal["lenet5", "pointnet"]
 Evaluation = Literal["test", "validation"]
 """Items for evaluation: the test split, or items held out of the training split for tuning."""
 
@@ -27,12 +26,17 @@ class VisionTask:
     angle: int | None = None
     """Angle in degrees, for rotated sets."""
     pixels_of: str | None = None
-    """For images: the set whose mean and standard deviation normalise them."""
+    """The set whose mean and standard deviation normalise the images; ``None`` for clouds."""
     vertical: int | None = None
     """For clouds: the vertical coordinate, if the shapes have an upward direction."""
     recorded_as: str | None = None
     """Name of the data set in records, if other than ``dataset``: the paper's set, if ``dataset``
     holds the same shapes in another form."""
+
+    @property
+    def of_clouds(self) -> bool:
+        """Whether its items are point clouds, not images."""
+        return self.pixels_of is None
 
 
 def _clouds(
@@ -115,7 +119,7 @@ def load(
     """
     task = vision_task(name)
     content = cache.load(task.dataset)
-    kind = "images" if task.network == "lenet5" else "points"
+    kind = "points" if task.of_clouds else "images"
     suffix = "" if task.angle is None else f"_{task.angle}"
     train, labels = content[f"train_{kind}{suffix}"], content["train_labels"]
     held_out, held_labels = content[f"test_{kind}{suffix}"], content["test_labels"]

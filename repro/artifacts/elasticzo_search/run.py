@@ -78,7 +78,7 @@ def _integer_grids(config: Config, *, rotated: bool) -> Iterator[NetworkRun]:
     images = [
         problem
         for problem, task in tasks.items()
-        if task.network == "lenet5" and (task.angle is not None) == rotated
+        if not task.of_clouds and (task.angle is not None) == rotated
     ]
     runs = product(images, config.methods, config.seeds)
     for problem, method, seed in runs if "int8" in config.precisions else ():

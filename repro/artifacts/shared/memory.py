@@ -3,14 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.core.names import METHODS, Format, MethodName
+from repro.core.names import METHODS, Format, MethodName, Network
 from repro.core.validation import Checked
-
-if TYPE_CHECKING:
-    from repro.training.task import Network
 
 CAPTION = (
     "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: by the published formula, "
@@ -39,7 +35,7 @@ def memory_figure(
     *,
     paper: MemorySteps,
     smoke: MemorySteps,
-    network: "Network" = "lenet5",
+    network: Network = "lenet5",
     precisions: Sequence[Format] = ("fp32",),
 ) -> Artifact:
     """Return the artifact on the memory of one network's training steps.

@@ -107,7 +107,7 @@ def scratch_runs(
     for dataset, precision, method, seed in product(datasets, precisions, methods, runs.seeds):
         if (precision, method) == ("int8_star", "full_bp"):
             continue
-        if vision_task(dataset).network == "pointnet" and precision != "fp32":
+        if vision_task(dataset).of_clouds and precision != "fp32":
             continue
         yield from_scratch(
             dataset,

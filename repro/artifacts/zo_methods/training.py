@@ -30,7 +30,8 @@ from repro.measurement.environment import source_sha256
 from repro.memory.fake_models import partition_before
 from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
-from repro.models.lenet5 import SAMPLE_SHAPE, lenet5
+from repro.models.lenet5 import SAMPLE_SHAPE
+from repro.models.networks import NETWORKS
 from repro.training.build import build
 from repro.training.learners import FloatLearner
 from repro.training.loop import Curve, EqualParts, Training
@@ -121,7 +122,7 @@ def _optimizer(run: MethodRun, model: nn.Module) -> Any:  # noqa: ANN401 - of an
         return arm.optimizer(trained, **settings)
     first: str | int  # the tail begins here: LeNet-5's last two layers, or the last block
     if isinstance(model, nn.Sequential):
-        first = partition("lenet5", "cls1", model)
+        first = partition(VISION_TASKS[run.task].network, "cls1", model)
     else:
         first = partition_before(model, Setting.tail)
     return arm.optimizer(model, first, **settings)
@@ -210,7 +211,8 @@ _Step = tuple[Callable[[], Any], Callable[[Any], Callable[[], Tensor]]]
 def _images_step(run: MethodRun) -> _Step:
     images = torch.zeros(run.batch, *SAMPLE_SHAPE)
     classes = torch.zeros(run.batch, dtype=torch.long)
-    network = partial(lenet5, classes=VISION_TASKS[run.task].classes)
+    task = VISION_TASKS[run.task]
+    network = partial(NETWORKS[task.network], classes=task.classes)
     return network, lambda model: lambda: cross_entropy(model(images), classes)
 
 
