@@ -30,8 +30,8 @@ class VisionTask:
     vertical: int | None = None
     """For clouds: the vertical coordinate, if the shapes have an upward direction."""
     recorded_as: str | None = None
-    """Name of the data set in records, if other than ``dataset``: the paper's set, if ``dataset``
-    holds the same shapes in another form."""
+    """Name of the data set in records, if other than that of the files: the paper's set, if
+    ``dataset`` holds the same shapes in another form; a name of its own for another network."""
 
     @property
     def of_clouds(self) -> bool:

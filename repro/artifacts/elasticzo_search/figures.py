@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from repro.artifacts.elasticzo_search.selection import Combination, Group, grids, group_of
-from repro.artifacts.shared.columns import STAND_INS
-from repro.claims.elasticzo import DATASETS, PRECISIONS, ROW_LABELS
+from repro.artifacts.shared.columns import TITLES
+from repro.claims.elasticzo import PRECISIONS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.style import METHOD_COLOURS, style
 
@@ -136,7 +136,7 @@ def _panel(panel: Axes, found: Grids, places: Mapping[Variant, int]) -> None:
 def problems(records: Iterable[Record], family: str) -> str:
     """Name the data sets of a family's tasks."""
     sets = dict.fromkeys(r.point["dataset"] for r in records if group_of(r)[0] == family)
-    names = ", ".join(DATASETS.get(name) or STAND_INS[name] for name in sets)
+    names = ", ".join(TITLES[name] for name in sets)
     return f"rotated {names}" if family.startswith("rotated") else names
 
 

@@ -6,7 +6,6 @@ from statistics import fmean
 from typing import Any
 
 from repro.artifacts.base import Result
-from repro.artifacts.shared.columns import STAND_INS
 from repro.core.errors import ReproError
 from repro.measurement.records import Record
 
@@ -17,6 +16,8 @@ Group = tuple[str, str, str]
 
 SearchResult = Record | Result
 """A run, recorded or not recorded yet."""
+_STAND_INS = ("shapes40", "shrec11", "modelnet40_hdf5")
+"""Sets in the place of ModelNet40, which share their hyperparameters."""
 _MAY_DIFFER = ("problem", "start")
 """Settings not searched for that may differ within a group, as it has several tasks, which start
 from different runs."""
@@ -26,7 +27,7 @@ def group_of(record: SearchResult) -> Group:
     """Return the group whose hyperparameters a record helps to choose."""
     point = record.point
     family = point["dataset"]
-    if family in STAND_INS:  # of ModelNet40
+    if family in _STAND_INS:
         family = "clouds"
     elif "angle" in point:
         family = f"rotated_{family}"

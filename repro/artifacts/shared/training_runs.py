@@ -143,7 +143,7 @@ def rotated_run(
 def point_of(run: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
     """Return the coordinates of a run's results."""
     task = vision_task(run.task)
-    dataset = task.pixels_of or task.recorded_as or task.dataset
+    dataset = task.recorded_as or task.pixels_of or task.dataset
     point: dict[str, Any] = {"dataset": dataset}
     if task.angle is not None:
         point["angle"] = task.angle
