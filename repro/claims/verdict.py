@@ -25,13 +25,13 @@ NOT_RUN = "not run"
 
 MEANINGS: dict[str, str] = {
     REPRODUCED: "our value on the statement's own basis agrees",
-    CORRECTED: "our value agrees after the correction of an error in the paper, which "
-    "`repro claim ID` names",
+    CORRECTED: "our value agrees after the correction of an error in the paper, which is "
+    "named beside it",
     CLOSE: "it differs by at most 5 %, or a trained accuracy by at most 3 points",
     NOT_REPRODUCED: "a faithful test with known settings gives something else",
     INCONSISTENT: "it contradicts the paper's own equations, and no reading repairs it",
-    NOT_DECIDABLE: "it depends on a setting that the paper does not give, and plausible values of "
-    "it give results above and below the published number",
+    NOT_DECIDABLE: "it depends on a setting that the paper does not give; with the values of it "
+    "that we tried, a result can lie on either side of the published number",
     NOT_COMPARABLE: "it is about hardware or a model that was not used here",
     UNDECIDED: "the test is inconclusive. There is only one seed, or the interval is too wide or "
     "contains a difference of 0, or our result differs and none of the open settings that we tried "

@@ -62,14 +62,18 @@ def bootstrap(row: ClaimRow) -> str:
 
 
 def difference(row: ClaimRow) -> str:
-    """Return our value minus the published one: in points, per cent, or the statement's unit."""
+    """Return our value minus the published one: in points, per cent, or the statement's unit.
+
+    An error of the paper that is corrected is corrected here, too.
+    """
     if row.difference is None:
         return NOTHING
+    difference = row.difference if row.corrected is None else row.corrected - row.published
     if row.unit in ("%", "points"):
-        return f"{row.difference:+.2f} points"
+        return f"{difference:+.2f} points"
     if row.published == 0:
-        return f"{row.difference:+.4g} {unit(row)}"
-    return f"{100 * row.difference / abs(row.published):+.1f} %"
+        return f"{difference:+.4g} {unit(row)}"
+    return f"{100 * difference / abs(row.published):+.1f} %"
 
 
 def source(row: ClaimRow) -> str:

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from repro.artifacts import index
+from repro.claims.memory import FITTED
 from repro.claims.verdict import (
     INCONSISTENT,
     MEANINGS,
     NOT_DECIDABLE,
     NOT_REPRODUCED,
+    REPRODUCED,
     UNDECIDED,
     VERDICTS,
 )
@@ -134,7 +136,19 @@ def in_short(rows: Sequence[ClaimRow]) -> str:
     """Return a sentence with the number of statements of each verdict."""
     counts = Counter(row.verdict for row in rows)
     told = "; ".join(f"{counts[name]} *{name}*" for name in VERDICTS)
-    return f"The {len(rows)} published statements: {told}."
+    return f"The {len(rows)} published statements: {told}. {caution(rows)}"
+
+
+def caution(rows: Sequence[ClaimRow]) -> str:
+    """Return what the number of statements of each verdict does not show."""
+    ours = sum(not row.is_stated for row in rows)
+    fitted = sum(row.verdict == REPRODUCED and row.artifact in FITTED for row in rows)
+    differing = sum(row.verdict == UNDECIDED and row.differs for row in rows)
+    return (
+        f"Of all, {ours} are our reading of the papers. Of the reproduced, {fitted} are a fit, "
+        "not a test: their equations were reconstructed from the printed numbers (Figs. 4 to 6 of "
+        f"ElasticZO). Of the undecided, {differing} have a published number outside our interval."
+    )
 
 
 def summary(rows: Sequence[ClaimRow]) -> str:

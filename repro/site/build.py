@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from repro.artifacts import index
 from repro.core.errors import ReproError
-from repro.report.claims_table import ClaimRow, open_setting_runs, run_rows
+from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.kept import kept, key_of
 from repro.report.runs import current_runs
 from repro.site.documents import Documents
@@ -45,8 +43,8 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
     documents = Documents(clone, names)
     pages = Pages(documents)
     with published(target) as site:
-        shown = [_shown(site, slug, results, notebooks, pages) for slug in index.SLUGS]
-        rows = [row for one in shown for row in one.rows]
+        rows = claim_rows(results)  # of all artifacts, as values of one are shown with another
+        shown = [_shown(site, slug, results, notebooks, pages, rows) for slug in index.SLUGS]
         for document in documents.all:
             _write(site / "docs" / f"{document.name}.html", pages.document(document))
         for image in documents.images():
@@ -60,9 +58,17 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
             shutil.copyfile(_WEB / name, site / name)
 
 
-def _shown(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) -> Shown:
+def _shown(
+    site: Path,
+    slug: str,
+    results: Path,
+    notebooks: Path,
+    pages: Pages,
+    all_rows: Sequence[ClaimRow],
+) -> Shown:
     """Copy an artifact's files, write its pages, and return its entry in the index."""
     artifact = index.load(slug)
+    rows = [row for row in all_rows if row.artifact == slug]
     paths = current_runs(results, slug)
     for path in paths:
         _copy(path, site / "records" / slug)
@@ -76,18 +82,20 @@ def _shown(site: Path, slug: str, results: Path, notebooks: Path, pages: Pages) 
     notebook = notebooks / f"{slug}.ipynb"
     if notebook.is_file():
         _copy(notebook, site / "notebooks")
-    sources = [*paths, *open_setting_runs(results), *([notebook] if notebook.is_file() else [])]
-    key = key_of(sources, pages.fingerprint, *(path.name for path in paths))
-    made = kept(f"pages-{slug}", key, lambda: _pages(slug, paths, notebook, pages))
+    sources = [*paths, *([notebook] if notebook.is_file() else [])]
+    judged = json.dumps([row.as_dict() for row in rows])
+    key = key_of(sources, pages.fingerprint, judged, *(path.name for path in paths))
+    made = kept(f"pages-{slug}", key, lambda: _pages(slug, paths, rows, notebook, pages))
     _write(site / "artifacts" / f"{slug}.html", made["artifact"])
     if made["notebook"] is not None:
         _write(site / "notebooks" / f"{slug}.html", made["notebook"])
-    rows = [msgspec.convert(row, ClaimRow) for row in made["rows"]]
     return Shown(artifact, rows, made["profiles"])
 
 
-def _pages(slug: str, paths: Sequence[Path], notebook: Path, pages: Pages) -> dict[str, Any]:
-    """Return the pages of an artifact, its statements and the profiles of its records."""
+def _pages(
+    slug: str, paths: Sequence[Path], rows: Sequence[ClaimRow], notebook: Path, pages: Pages
+) -> dict[str, Any]:
+    """Return the pages of an artifact and the profiles of its records."""
     from repro.report.notebooks import is_stale  # imports jupytext, which takes seconds
 
     artifact = index.load(slug)
@@ -95,7 +103,7 @@ def _pages(slug: str, paths: Sequence[Path], notebook: Path, pages: Pages) -> di
     files = runs(artifact, paths, made)
     exhibit = Exhibit(
         artifact=artifact,
-        rows=run_rows(slug, paths),
+        rows=rows,
         profiles=", ".join(dict.fromkeys(file.profile for file in files)),
         runs=files,
         made=made,
@@ -108,7 +116,6 @@ def _pages(slug: str, paths: Sequence[Path], notebook: Path, pages: Pages) -> di
     return {
         "artifact": pages.artifact(exhibit),
         "notebook": page,
-        "rows": [row.as_dict() for row in exhibit.rows],
         "profiles": exhibit.profiles,
     }
 

@@ -31,7 +31,8 @@ from repro.planner.methods import TRAINING_METHODS
 from repro.planner.page import page as planner_page
 from repro.report import formatting
 from repro.report.claims_table import ClaimRow, points_of
-from repro.report.headlines import HEADLINES, headline_rows
+from repro.report.headlines import HEADLINES, headline_ours, headline_rows
+from repro.report.markdown import caution
 from repro.site import text
 from repro.site.documents import Document, Documents
 from repro.site.provenance import Made, RunFile
@@ -116,6 +117,8 @@ class Pages:
             verdicts=VERDICTS,
             headlines=headline_rows(rows),
             headline_texts=HEADLINES,
+            headline_ours=headline_ours,
+            caution=caution(rows),
             readers=[
                 (reader, [Markup(line) for line in lines])  # noqa: S704 - ours
                 for reader, lines in self._documents.readers()
