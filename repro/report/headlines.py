@@ -39,26 +39,27 @@ def headline_table(rows: Sequence[ClaimRow]) -> str:
     """Return the headline statements as a Markdown table that links to the notebooks."""
     lines = ["| statement | published | ours | verdict | id |", "| --- | --: | --: | --- | --- |"]
     lines += [
-        f"| {HEADLINES[row.id]} | {formatting.published(row)} | {headline_ours(row)} | "
+        f"| {HEADLINES[row.id]} | {formatting.published(row)} | "
+        f"{' '.join(headline_ours(row)).strip()} | "
         f"{row.shown_verdict} | [`{row.id}`](notebooks/{row.artifact}.ipynb) |"
         for row in headline_rows(rows)
     ]
     return "\n".join(lines)
 
 
-def headline_ours(row: ClaimRow) -> str:
-    """Return our number, with what a reader of the headline alone must know of it."""
+def headline_ours(row: ClaimRow) -> tuple[str, str]:
+    """Return our number, and what a reader of the headline alone must know of it, if anything."""
     ours, unit = formatting.ours(row), formatting.unit(row)
     if corrected := formatting.corrected(row):
-        return f"{corrected} with an error of the paper corrected ({ours} without)"
+        return corrected, f"with an error of the paper corrected ({ours} without)"
     if row.verdict == NOT_COMPARABLE:
-        return f"{ours} on other hardware"
+        return ours, "on other hardware"
     others = [
         f"{row.values[name]:.3g} {unit} {name}"
         for name in ("simulated", "measured")
         if row.basis == "equations" and name in row.values
     ]
-    return f"{ours} by the paper's equations; {', '.join(others)}" if others else ours
+    return ours, f"by the paper's equations; {', '.join(others)}" if others else ""
 
 
 def draw_scorecards(rows: Sequence[ClaimRow], directory: Path) -> list[Path]:
