@@ -188,11 +188,6 @@ def run_rows(slug: str, runs: Sequence[Path]) -> list[ClaimRow]:
     return _rows(_found(slug, runs), runs[0].parents[1] if runs else None)
 
 
-def open_setting_runs(results: Path) -> list[Path]:
-    """Return the record files with other values of settings left open by the ElasticZO paper."""
-    return current_runs(results, _OPEN_SETTINGS)
-
-
 @cache
 def _ranges_of(runs: tuple[Path, ...]) -> Mapping[str, tuple[float, float]]:
     """Read the files only once for all artifacts of a report; record files never change."""
@@ -253,7 +248,7 @@ def _rows(found: Sequence[_Found], results: Path | None) -> list[ClaimRow]:
 
     P-values are adjusted for the number of rankings that each artifact tests.
     """
-    ranges = _ranges_of(tuple(open_setting_runs(results))) if results else {}
+    ranges = _ranges_of(tuple(current_runs(results, _OPEN_SETTINGS))) if results else {}
     others: dict[str, list[_Found]] = {}
     for one in found:
         if one.claim.same_as:

@@ -140,14 +140,14 @@ def in_short(rows: Sequence[ClaimRow]) -> str:
 
 
 def caution(rows: Sequence[ClaimRow]) -> str:
-    """Return what the number of statements of each verdict does not show."""
+    """Return a caution for readers of the number of statements of each verdict."""
     ours = sum(not row.is_stated for row in rows)
     fitted = sum(row.verdict == REPRODUCED and row.artifact in FITTED for row in rows)
     differing = sum(row.verdict == UNDECIDED and row.differs for row in rows)
     return (
-        f"Of all, {ours} are our reading of the papers. Of the reproduced, {fitted} are a fit, "
+        f"{ours} statements are our reading of the papers. {fitted} of the reproduced are a fit, "
         "not a test: their equations were reconstructed from the printed numbers (Figs. 4 to 6 of "
-        f"ElasticZO). Of the undecided, {differing} have a published number outside our interval."
+        f"ElasticZO). {differing} of the undecided have a published number outside our interval."
     )
 
 

@@ -44,7 +44,12 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
     pages = Pages(documents)
     with published(target) as site:
         rows = claim_rows(results)  # of all artifacts, as values of one are shown with another
-        shown = [_shown(site, slug, results, notebooks, pages, rows) for slug in index.SLUGS]
+        shown = [
+            _shown(
+                site, slug, [row for row in rows if row.artifact == slug], results, notebooks, pages
+            )
+            for slug in index.SLUGS
+        ]
         for document in documents.all:
             _write(site / "docs" / f"{document.name}.html", pages.document(document))
         for image in documents.images():
@@ -61,14 +66,13 @@ def build(results: Path, notebooks: Path, clone: Path, target: Path) -> None:
 def _shown(
     site: Path,
     slug: str,
+    rows: Sequence[ClaimRow],
     results: Path,
     notebooks: Path,
     pages: Pages,
-    all_rows: Sequence[ClaimRow],
 ) -> Shown:
     """Copy an artifact's files, write its pages, and return its entry in the index."""
     artifact = index.load(slug)
-    rows = [row for row in all_rows if row.artifact == slug]
     paths = current_runs(results, slug)
     for path in paths:
         _copy(path, site / "records" / slug)
