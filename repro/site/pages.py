@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, getdoc
+from itertools import takewhile
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -146,7 +147,8 @@ class Pages:
 
         about = text.markdown(cleandoc(exhibit.artifact.about or ""))
         # a template begins with its title and, in bold, its result (docs/adding.md)
-        _, answer, *_ = template(exhibit.slug).read_text(encoding="utf-8").split("\n\n")
+        _, *paragraphs = template(exhibit.slug).read_text(encoding="utf-8").split("\n\n")
+        answer = "\n\n".join(takewhile(lambda one: one.startswith("**"), paragraphs))
         counts = Counter(row.verdict for row in exhibit.rows)
         return self._render(
             "artifact.html",

@@ -98,7 +98,8 @@ def _accuracies(setting: TaskRuns) -> list[Finding]:
         alike = (
             ""
             if majority is None
-            else (f"; always giving the same answer is right in {majority:.1f} %")
+            else f"; always giving the same answer is right in {majority:.1f} % of its "
+            f"{_items(line, 'monitored')} questions"
         )
         found.append(
             Finding(

@@ -9,7 +9,7 @@ from repro.core.names import METHODS, Format, MethodName, Network
 from repro.core.validation import Checked
 
 CAPTION = (
-    "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: by the published formula, "
+    "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: by the reconstructed formula, "
     "by counted tensors, measured in PyTorch and on the engine, and the lower bound"
 )
 

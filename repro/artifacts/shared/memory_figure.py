@@ -41,7 +41,7 @@ Step = dict[str, Row]
 
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
-    """Draw the published bars (left) and all estimates (right), with a row per batch size."""
+    """Draw the formula's bars (left) and all estimates (right), with a row per batch size."""
     rows: dict[str, dict[str, Step]] = {}
     for (*step, name), row in read(records).items():
         point = dict(zip(STEP, step, strict=True))
@@ -58,7 +58,7 @@ def figure(precision: str, records: Sequence[Record]) -> Figure:
         )
         shown: set[str] = set()
         for (left, right), (title, steps) in zip(grid, rows.items(), strict=True):
-            left.set_title(f"{title}: formula, as published")
+            left.set_title(f"{title}: formula, reconstructed")
             _published(left, {method: step["analytic"] for method, step in steps.items()})
             right.set_title(f"{title}: all estimates (ratio to the formula)")
             _every_estimate(right, steps)
