@@ -13,7 +13,7 @@ have not are kept; a table of the same test and processor is replaced whole, wit
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ _NAMES = {
 
 
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
-_TABLE = re.compile(r"^`[^`]+`; commit \S+, (.+?), PyTorch ", re.MULTILINE)
+_TABLE = re.compile(r"^`[^`]+`; commit [^,]+, (.+?), PyTorch ", re.MULTILINE)
 _Tables = dict[str, dict[str, str]]
 """By section and processor."""
 
@@ -141,7 +141,9 @@ def _summary(tables: _Tables) -> str:
     lines = []
     for said, title, names in _IN_SHORT:
         named = "|".join(map(re.escape, names))
-        text = "\n".join(tables.get(title, {}).values())
+        # on any number of threads
+        sections = [tables[name] for name in tables if name.startswith(title)]
+        text = "\n".join(table for section in sections for table in section.values())
         rows = re.findall(rf"^\| (?:{named}) \|(.+)\|$", text, re.MULTILINE)
         found = [float(cell) for row in rows for cell in row.split("|") if cell.strip()]
         if found:
@@ -187,7 +189,10 @@ def _table_of(benchmark: dict[str, Any]) -> tuple[str, str]:
 def _table(benchmarks: Sequence[dict[str, Any]]) -> str:
     """Return the table of one test: a column for each of its settings, a row for each result."""
     file = benchmarks[0]["fullname"].partition("::")[0]
-    made = "; ".join(dict.fromkeys(map(_made, benchmarks)))
+    made = [one["extra_info"]["environment"] for one in benchmarks]
+    commits = _joined(str(here["commit"])[:7] for here in made)
+    versions = _joined(here["versions"]["torch"] for here in made)
+    how = f"commit {commits}, {made[0]['cpu']}, PyTorch {versions}"
     columns = {_setting(one): _results(one) for one in benchmarks}
     names = list(dict.fromkeys(name for column in columns.values() for name in column))
     rows = [[name, *(column.get(name, "") for column in columns.values())] for name in names]
@@ -196,14 +201,11 @@ def _table(benchmarks: Sequence[dict[str, Any]]) -> str:
         table = [list(line) for line in zip(*table, strict=True)]
     head, *body = ["| " + " | ".join(line) + " |" for line in table]
     rule = "| --- |" + " --: |" * (len(table[0]) - 1)
-    return "\n".join([f"`{Path(file).name}`; {made}.", "", head, rule, *body, ""])
+    return "\n".join([f"`{Path(file).name}`; {how}.", "", head, rule, *body, ""])
 
 
-def _made(benchmark: dict[str, Any]) -> str:
-    """Say by what code and where a benchmark was run."""
-    here = benchmark["extra_info"]["environment"]
-    torch = here["versions"]["torch"]
-    return f"commit {str(here['commit'])[:7]}, {here['cpu']}, PyTorch {torch}"
+def _joined(names: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(names))
 
 
 def _setting(benchmark: dict[str, Any]) -> str:

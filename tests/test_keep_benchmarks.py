@@ -63,7 +63,7 @@ def test_a_later_run_replaces_what_it_has(tmp_path: Path) -> None:
         file.write_text(json.dumps({"benchmarks": made}))
     assert keep(*files, tmp_path / "speed.md") == 0
     text = (tmp_path / "speed.md").read_text()
-    assert "commit abcdefg, A chip, PyTorch 2.15.0; commit 0123456, A chip" in text
+    assert "commit abcdefg and 0123456, A chip, PyTorch 2.15.0." in text
     assert text.endswith("| 1 thread | 1.00 |\n| 2 threads | 3.00 |\n")
 
 
