@@ -95,7 +95,8 @@ class Config(Checked):
     threads: int = 1
     """Threads of each run."""
     device: Device = "cpu"
-    """Device of the language models; a GPU draws Gaussian noise and signs in fused kernels."""
+    """Device of the language models. Gaussian noise and signs are drawn by the engine on a CPU, by
+    fused kernels on a GPU."""
     workers: int = 1
     """Runs at a time; on a CPU only one, as their times are results."""
 

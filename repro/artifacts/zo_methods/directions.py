@@ -4,36 +4,47 @@ from collections.abc import Sequence
 
 import torch
 
+from repro.artifacts.zo_methods.arms import Kind
 from repro.methods.default_noise import default_noise
 from repro.methods.low_rank import LowRankNoise
 from repro.methods.noise import Noise
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.subspace import SubspaceNoise
+from repro.ondevice.noise import EngineNoise, EngineSigns
 
 SPARSITY = 0.75
 """Share of the weights, the largest of each tensor, that Sparse MeZO leaves as they are."""
 
 
-def gaussian(parameters: Sequence[torch.Tensor]) -> Noise:
+def gaussian(parameters: Sequence[torch.Tensor], kind: Kind) -> Noise:
     """Return Gaussian directions."""
+    if _by_engine(parameters, kind):
+        return EngineNoise()
     return default_noise(parameters, "rounded", None)
 
 
-def signs(parameters: Sequence[torch.Tensor]) -> Noise:
+def signs(parameters: Sequence[torch.Tensor], kind: Kind) -> Noise:
     """Return directions of random signs."""
+    if _by_engine(parameters, kind):
+        return EngineSigns()
     return default_noise(parameters, "rounded", None, signs=True)
 
 
-def small_weights(parameters: Sequence[torch.Tensor]) -> SparseNoise:
+def _by_engine(parameters: Sequence[torch.Tensor], kind: Kind) -> bool:
+    """Return whether the engine draws: for a language model, PyTorch's generator is slow."""
+    return kind == "text" and parameters[0].device.type == "cpu"
+
+
+def small_weights(parameters: Sequence[torch.Tensor], _: Kind) -> SparseNoise:
     """Return Gaussian directions within the small weights."""
     return SparseNoise(thresholds_of(parameters, SPARSITY))
 
 
-def low_rank(_: Sequence[torch.Tensor]) -> LowRankNoise:
+def low_rank(_: Sequence[torch.Tensor], __: Kind) -> LowRankNoise:
     """Return directions of rank 2 in each matrix, whose row space lasts 50 steps."""
     return LowRankNoise(rank=2, subspace_steps=50)
 
 
-def subspace(_: Sequence[torch.Tensor]) -> SubspaceNoise:
+def subspace(_: Sequence[torch.Tensor], __: Kind) -> SubspaceNoise:
     """Return directions of rank 4 in each matrix, in a subspace that lasts 50 steps."""
     return SubspaceNoise(rank=4, subspace_steps=50)

@@ -116,7 +116,7 @@ def _optimizer(run: MethodRun, model: nn.Module) -> Any:  # noqa: ANN401 - of an
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     settings: dict[str, Any] = {"lr": run.lr, **arm.settings}
     if arm.noise is not None:
-        seed, noise = derived_seed(run.seed, NOISE), arm.noise(trained)
+        seed, noise = derived_seed(run.seed, NOISE), arm.noise(trained, kind_of(run.task))
         settings |= {"eps": run.eps, "seed": seed, "noise": noise}
     if not arm.has_tail:
         return arm.optimizer(trained, **settings)
