@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import msgspec
 import pytest
 import torch
 
@@ -238,10 +237,10 @@ def test_an_entry_is_all_that_a_new_method_takes(
 
 
 def made(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
-    given = {"seed": None, "profile": "quick", "utc": "2026-01-01T00:00:00Z"} | of
+    given = {"seed": None, "profile": "quick", "utc": "2026-01-01T00:00:00Z", "config": {}} | of
     return Record(
-        schema_version=1, artifact="zo_methods", config={}, kind=kind, point=point,
-        metrics=metrics, environment=capture(), **given,
+        schema_version=1, artifact="zo_methods", kind=kind, point=point, metrics=metrics,
+        environment=capture(), **given,
     )  # fmt: skip
 
 
@@ -292,15 +291,13 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
 
 
 def test_runs_that_shared_a_gpu_are_not_compared_by_time() -> None:
-    run = curve("mezo", 0, 0.5, 4)
-    shared = msgspec.structs.replace(
-        run, metrics=run.metrics | {"settings": {"lr": 0.1, "device": "cuda"}}
-    )
-    (row,) = tables.ranking([step("mezo"), shared]).to_dict("records")
+    on_gpu = {"config": {"device": "cuda"}, "profile": "gpu"}
+    records = [step("mezo", **on_gpu), curve("mezo", 0, 0.5, 4, **on_gpu)]
+    (row,) = tables.ranking(records).to_dict("records")
     assert row["at equal forward passes (%)"] == "50.00"
     untimed = {row[name] for name in ("at equal time (%)", "CPU time", "a step (ms)")}
     assert untimed == {"–"}  # noqa: RUF001
-    figure = zo_methods([step("mezo"), shared])
+    figure = zo_methods(records)
     passes, instead, _ = figure.axes
     assert [panel.get_xlabel() for panel in (passes, instead)] == ["forward passes, by FLOPs"] * 2
     assert [list(panel.lines[0].get_ydata()) for panel in (passes, instead)] == [
@@ -344,6 +341,22 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
     (found,) = comparisons(records)
     (line,) = found.lines
     assert (found.profile, line.lr, line.final()) == ("hours", 0.2, [70.0])
+
+
+def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
+    on_gpu = {"config": {"device": "cuda"}, "profile": "gpu"}
+    found = comparisons(
+        [
+            step("mezo"),
+            curve("mezo", 0, 0.5, 4),
+            step("fzoo", **on_gpu),
+            curve("fzoo", 0, 0.6, 1, **on_gpu),
+        ]
+    )
+    assert [(one.title, one.is_timed, one.lines[0].final()) for one in found] == [
+        ("LeNet-5 on MNIST (quick)", True, [50.0]),
+        ("LeNet-5 on MNIST on a GPU (gpu)", False, [60.0]),
+    ]
 
 
 @pytest.mark.parametrize(

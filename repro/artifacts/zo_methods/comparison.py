@@ -88,9 +88,10 @@ class MethodSeeds:
 
 @dataclass(frozen=True)
 class TaskComparison:
-    """All methods on one task, as the highest profile trained them."""
+    """All methods on one task and device, as the highest profile trained them."""
 
     task: str
+    device: str
     profile: str
     lines: tuple[MethodSeeds, ...]
     """The methods with a run that came to its end, by their accuracy at the end, the best first."""
@@ -100,8 +101,9 @@ class TaskComparison:
 
     @property
     def name(self) -> str:
-        """Name of the task, and of the network if it is LeNet-5."""
-        return TITLES.get(self.task, self.task)
+        """Name of the task, of the network if it is LeNet-5, and of the device if it is a GPU."""
+        name = TITLES.get(self.task, self.task)
+        return name if self.device == "cpu" else f"{name} on a GPU"
 
     @property
     def title(self) -> str:
@@ -111,8 +113,7 @@ class TaskComparison:
     @property
     def is_timed(self) -> bool:
         """Whether the times of the runs may be compared; runs on a GPU share it."""
-        settings = (line.records[0].metrics["settings"] for line in self.lines)
-        return all(one.get("device", "cpu") == "cpu" for one in settings)
+        return self.device == "cpu"
 
     @property
     def equal_time(self) -> float:
@@ -121,12 +122,12 @@ class TaskComparison:
 
 
 def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
-    """Yield the comparison of each task.
+    """Yield the comparison of each task on each device.
 
     Methods are comparable only if one profile trained them, so lower profiles are left out.
     """
-    for task in dict.fromkeys(record.point["task"] for record in of_kind(records, "run")):
-        here = [record for record in records if record.point["task"] == task]
+    for task, device in dict.fromkeys(map(_task_and_device, of_kind(records, "run"))):
+        here = [record for record in records if _task_and_device(record) == (task, device)]
         profile = max((r.profile for r in of_kind(here, "run")), key=rank)
         here = [record for record in here if record.profile == profile]
         runs = list(of_kind(here, "run"))
@@ -146,4 +147,8 @@ def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
                 failed.append(name)
         lines.sort(key=lambda line: fmean(line.final()), reverse=True)
         grids = tuple(of_kind(here, "grid"))
-        yield TaskComparison(task, profile, tuple(lines), tuple(failed), grids)
+        yield TaskComparison(task, device, profile, tuple(lines), tuple(failed), grids)
+
+
+def _task_and_device(record: Record) -> tuple[str, str]:
+    return record.point["task"], record.config.get("device", "cpu")  # absent from old records
