@@ -13,12 +13,20 @@ from repro.methods.low_rank import LowRankNoise
 from repro.methods.mezo import MeZO
 from repro.methods.perturbed_weights import Restore
 from repro.methods.subspace import SubspaceNoise
+from repro.ondevice.low_rank import EngineLowRankNoise, EngineSubspaceNoise
 
 ROWS, COLUMNS = 3, 4
 GRADIENT = torch.linspace(-1, 2, ROWS * COLUMNS, dtype=torch.float64).view(ROWS, COLUMNS)
 DTYPES = [torch.float32, torch.bfloat16]
-KINDS = pytest.mark.parametrize("kind", [LowRankNoise, SubspaceNoise])
 Kind = type[LowRankNoise]
+
+
+@pytest.fixture(params=[LowRankNoise, SubspaceNoise, EngineLowRankNoise, EngineSubspaceNoise])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    if issubclass(found, EngineLowRankNoise):
+        request.getfixturevalue("engine")
+    return found
 
 
 def direction(seed: int, *shape: int, rank: int = 2) -> torch.Tensor:
@@ -82,7 +90,6 @@ def test_the_row_space_is_kept_for_the_steps_of_a_period() -> None:
     assert len({entry.seed for entry in mezo.log.entries}) == 9
 
 
-@KINDS
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_log_replays_and_a_state_resumes_bit_by_bit(
@@ -112,7 +119,6 @@ def test_a_log_replays_and_a_state_resumes_bit_by_bit(
         replay(one.log, again, kind(3))
 
 
-@KINDS
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_exact_step_without_slope_restores_every_bit(dtype: torch.dtype, kind: Kind) -> None:
     parameters = layers(dtype)
@@ -123,7 +129,6 @@ def test_an_exact_step_without_slope_restores_every_bit(dtype: torch.dtype, kind
     assert all(torch.equal(p, b) for p, b in zip(parameters, before, strict=True))
 
 
-@KINDS
 @pytest.mark.parametrize("restore", ["rounded", "exact"])
 def test_the_number_of_threads_changes_no_bit(restore: Restore, kind: Kind) -> None:
     found, usual = [], torch.get_num_threads()
@@ -171,7 +176,6 @@ def test_the_directions_of_a_period_lie_in_one_subspace_of_r_squared_dimensions(
     assert int(torch.linalg.matrix_rank(small)) == 2
 
 
-@KINDS
 def test_settings_out_of_range_are_refused(kind: Kind) -> None:
     for wrong in ({"rank": 0}, {"subspace_steps": -1}):
         with pytest.raises(UsageError, match="must be"):

@@ -14,6 +14,17 @@ from repro.methods.noise import CUDA_CHUNK, PART, LatticeStep, Noise, thresholds
 from repro.methods.parallel import parallel_for, threads_for
 
 
+class Matrix(NamedTuple):
+    """A parameter with its direction in one step."""
+
+    weights: torch.Tensor
+    """[rows, columns]; a vector is a matrix of one row."""
+    seed: int
+    """Its own in this step."""
+    factors: tuple[torch.Tensor, torch.Tensor] | None
+    """[rows, r] and [r, columns], float32, whose product is z; ``None`` for a vector."""
+
+
 class Block(NamedTuple):
     """Rows of a matrix, or a part of one row; a vector is a matrix of one row."""
 
@@ -97,21 +108,30 @@ class LowRankNoise(Noise):
         blocks = self._blocks(parameters, seed, size)
         parallel_for(blocks, threads_for(device, count), work)
 
+    def matrices(self, parameters: Sequence[torch.Tensor], seed: int) -> Iterator[Matrix]:
+        """Yield each parameter with its direction in the step of ``seed``."""
+        for index, parameter in enumerate(parameters):
+            own = mixed(seed, index)
+            if parameter.ndim < 2:
+                yield Matrix(parameter.view(1, -1), own, None)
+            else:
+                weights = parameter.view(len(parameter), -1)
+                yield Matrix(weights, own, self.factors(weights, own, mixed(seed >> 16, ~index)))
+
     def _blocks(self, parameters: Sequence[torch.Tensor], seed: int, size: int) -> Iterator[Block]:
         """Cut each matrix into blocks of whole rows, or of parts of a row longer than ``size``.
 
         PyTorch's operators treat so few numbers in one thread, so their results do not depend on
         the number of threads.
         """
-        for index, parameter in enumerate(parameters):
-            device, own = parameter.device, mixed(seed, index)
-            if parameter.ndim < 2:
-                for number, part in enumerate(torch.split(parameter.view(1, -1), size, dim=1)):
+        for matrix, own, factors in self.matrices(parameters, seed):
+            if factors is None:
+                device = matrix.device
+                for number, part in enumerate(torch.split(matrix, size, dim=1)):
                     z = gaussian(1, part.shape[1], (own + number) % (1 << 32), device)
                     yield Block(part, torch.ones(1, 1, device=device), z, own + number)
                 continue
-            matrix = parameter.view(len(parameter), -1)
-            left, right = self.factors(matrix, own, mixed(seed >> 16, ~index))
+            left, right = factors
             rows = max(1, size // max(1, matrix.shape[1]))
             for top in range(0, len(matrix), rows):
                 for begin in range(0, matrix.shape[1], size):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from repro.methods.low_rank import Block, LowRankNoise, gaussian, mixed
+from repro.methods.low_rank import LowRankNoise, Matrix, gaussian, mixed
 
 
 class SubspaceNoise(LowRankNoise):
@@ -49,10 +49,11 @@ class SubspaceNoise(LowRankNoise):
         # a product of matrices may sum in another order with another number of threads
         return (left.unsqueeze(2) * core).sum(1), right.T
 
-    def _blocks(self, parameters: Sequence[torch.Tensor], seed: int, size: int) -> Iterator[Block]:
+    def matrices(self, parameters: Sequence[torch.Tensor], seed: int) -> Iterator[Matrix]:
+        """Yield each parameter with its direction; a new period has new subspaces."""
         if self._period != seed >> 16:
             self._period, self._bases = seed >> 16, {}
-        return super()._blocks(parameters, seed, size)
+        return super().matrices(parameters, seed)
 
     def _basis(self, rows: int, rank: int, seed: int, device: torch.device) -> torch.Tensor:
         """Return ``rank`` orthonormal columns, float32 [rows, rank], made once a period."""

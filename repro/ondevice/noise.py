@@ -55,26 +55,15 @@ class EngineNoise(PiecewiseNoise):
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: ARG002
         """Raise ``UsageError`` for parameters off the host, or in another format."""
-        for parameter in parameters:
-            if parameter.device.type != "cpu" or parameter.dtype not in _FORMATS:
-                names = ", ".join(str(known).removeprefix("torch.") for known in _FORMATS)
-                raise UsageError(
-                    f"noise of the engine with parameters of {parameter.dtype} on "
-                    f"{parameter.device}: they must be {names} on cpu; leave noise out for "
-                    "PyTorch's"
-                )
+        require_supported(parameters)
 
     def add_(self, parameters: Sequence[torch.Tensor], seed: int, scale: float) -> None:
         """Add ``scale`` z(``seed``) to the parameters, in place."""
         threads = torch.get_num_threads()
         first = 0
         for parameter in parameters:
-            flat = parameter.detach().view(-1)
-            if flat.dtype == torch.float32:
-                self._noise.add(flat.numpy(), seed, first, scale, threads)
-            else:
-                self._noise.add_halves(*_bits(flat), seed, first, scale, threads)
-            first += -(-len(flat) // self.piece) * self.piece
+            add_along(self._noise, parameter, seed, first, scale, threads)
+            first += -(-parameter.numel() // self.piece) * self.piece
         torch.autograd.graph.increment_version(parameters)  # autograd did not see it
 
     def draw_(self, vector: torch.Tensor, seed: int) -> None:
@@ -95,10 +84,7 @@ class EngineNoise(PiecewiseNoise):
             if parameter.dtype == torch.float32:
                 super().step_on_lattice_([parameter], seed, step, size)
             else:
-                engine_pass = _engine_pass(Lattice(parameter.dtype, step.eps), step)
-                self._noise.lattice_pass(
-                    *_bits(parameter.view(-1)), seed, engine_pass, size, threads
-                )
+                pass_along(self._noise, parameter, seed, step, size, threads)
             seed = (seed + -(-parameter.numel() // size)) % SEED_SPACE
         torch.autograd.graph.increment_version(parameters)
 
@@ -156,6 +142,46 @@ class TorchNoiseOnEngine(TorchNoise):
             torch.autograd.graph.increment_version(weights)
 
         return change
+
+
+def require_supported(parameters: Sequence[torch.Tensor]) -> None:
+    """Raise ``UsageError`` for parameters off the host, or in another format than the engine's."""
+    for parameter in parameters:
+        if parameter.device.type != "cpu" or parameter.dtype not in _FORMATS:
+            names = ", ".join(str(known).removeprefix("torch.") for known in _FORMATS)
+            raise UsageError(
+                f"noise of the engine with parameters of {parameter.dtype} on "
+                f"{parameter.device}: they must be {names} on cpu; leave noise out for PyTorch's"
+            )
+
+
+def add_along(
+    noise: Any,  # noqa: ANN401 - a Noise of the compiled module
+    weights: torch.Tensor,
+    seed: int,
+    first: int,
+    scale: float,
+    threads: int,
+) -> None:
+    """Add ``scale`` z(``seed``) to weights, in place; ``first`` is their place in z."""
+    flat = weights.detach().view(-1)
+    if flat.dtype == torch.float32:
+        noise.add(flat.numpy(), seed, first, scale, threads)
+    else:
+        noise.add_halves(*_bits(flat), seed, first, scale, threads)
+
+
+def pass_along(
+    noise: Any,  # noqa: ANN401 - a Noise of the compiled module
+    weights: torch.Tensor,
+    seed: int,
+    step: LatticeStep,
+    chunk: int,
+    threads: int,
+) -> None:
+    """Do ``step`` along z over 16-bit weights, in place; every ``chunk`` have their own seed."""
+    engine_pass = _engine_pass(Lattice(weights.dtype, step.eps), step)
+    noise.lattice_pass(*_bits(weights.view(-1)), seed, engine_pass, chunk, threads)
 
 
 def _bits(weights: torch.Tensor) -> tuple[Any, bool]:

@@ -95,8 +95,8 @@ class Config(Checked):
     threads: int = 1
     """Threads of each run."""
     device: Device = "cpu"
-    """Device of the language models. Gaussian noise and signs are drawn by the engine on a CPU, by
-    fused kernels on a GPU."""
+    """Device of the language models. On a CPU the engine draws directions but sparse ones; on a GPU
+    fused kernels draw Gaussian noise and signs."""
     workers: int = 1
     """Runs at a time; on a CPU only one, as their times are results."""
 

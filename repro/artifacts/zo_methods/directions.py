@@ -10,6 +10,7 @@ from repro.methods.low_rank import LowRankNoise
 from repro.methods.noise import Noise
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.subspace import SubspaceNoise
+from repro.ondevice.low_rank import EngineLowRankNoise, EngineSubspaceNoise
 from repro.ondevice.noise import EngineNoise, EngineSigns
 
 SPARSITY = 0.75
@@ -31,7 +32,7 @@ def signs(parameters: Sequence[torch.Tensor], kind: Kind) -> Noise:
 
 
 def _by_engine(parameters: Sequence[torch.Tensor], kind: Kind) -> bool:
-    """Return whether the engine draws: for a language model, PyTorch's generator is slow."""
+    """Return whether the engine draws and adds: for a language model, PyTorch is slow."""
     return kind == "text" and parameters[0].device.type == "cpu"
 
 
@@ -40,11 +41,13 @@ def small_weights(parameters: Sequence[torch.Tensor], _: Kind) -> SparseNoise:
     return SparseNoise(thresholds_of(parameters, SPARSITY))
 
 
-def low_rank(_: Sequence[torch.Tensor], __: Kind) -> LowRankNoise:
+def low_rank(parameters: Sequence[torch.Tensor], kind: Kind) -> LowRankNoise:
     """Return directions of rank 2 in each matrix, whose row space lasts 50 steps."""
-    return LowRankNoise(rank=2, subspace_steps=50)
+    noise = EngineLowRankNoise if _by_engine(parameters, kind) else LowRankNoise
+    return noise(rank=2, subspace_steps=50)
 
 
-def subspace(_: Sequence[torch.Tensor], __: Kind) -> SubspaceNoise:
+def subspace(parameters: Sequence[torch.Tensor], kind: Kind) -> SubspaceNoise:
     """Return directions of rank 4 in each matrix, in a subspace that lasts 50 steps."""
-    return SubspaceNoise(rank=4, subspace_steps=50)
+    noise = EngineSubspaceNoise if _by_engine(parameters, kind) else SubspaceNoise
+    return noise(rank=4, subspace_steps=50)

@@ -96,7 +96,7 @@ auto shared(std::span<T> values, const zo::Arena& arena) {
 
 int padded(int batch, int unit) { return batch < 1 ? batch : (batch + unit - 1) / unit * unit; }
 
-/// A distribution of noise, and the kernels that draw and add it.
+/// A distribution of noise, or a product of two matrices; and the kernels that draw and add it.
 class Noise {
    public:
     Noise(const std::string& distribution, const std::string& isa)
@@ -106,14 +106,28 @@ class Noise {
                                         ": must be gaussian or signs");
     }
 
+    Noise(In<float> left, In<float> right, const std::string& isa)
+        : kernels_(zo::kernels(isa)), left_(std::move(left)), right_(std::move(right)) {
+        if (left_.ndim() != 2 || right_.ndim() != 2 || left_.shape(1) != right_.shape(0) ||
+            !right_.size())
+            throw std::invalid_argument("left and right must be [m, r] and [r, n]");
+        product_ = {left_.data(), right_.data(), right_.shape(0), right_.shape(1)};
+    }
+
+    /// The pointer to the product is valid as long as this object.
     zo::NoisePart part(int threads, std::uint64_t seed, std::uint64_t first,
                        std::size_t count) const {
-        return {kernels_, signs_, threads, seed, first, count};
+        const bool is_product = product_.rank;
+        if (is_product && (first || count != left_.shape(0) * product_.columns))
+            throw std::invalid_argument("a product is added to the whole of a matrix of its shape");
+        return {kernels_, signs_, is_product ? &product_ : nullptr, threads, seed, first, count};
     }
 
    private:
     const zo::Kernels& kernels_;
-    bool signs_;
+    bool signs_ = false;
+    In<float> left_, right_;
+    zo::Product product_{};
 };
 
 zo::HalfFormat format(bool bfloat16) {
@@ -311,6 +325,8 @@ NB_MODULE(_engine, m) {
             "before"_a, "after"_a, "descends"_a);
     nb::class_<Noise>(m, "Noise")
         .def(nb::init<const std::string&, const std::string&>(), "distribution"_a, "isa"_a)
+        .def(nb::init<In<float>, In<float>, const std::string&>(), "left"_a.noconvert(),
+             "right"_a.noconvert(), "isa"_a)
         .def(
             "draw",
             [](const Noise& noise, Out<float> z, std::uint64_t seed, std::uint64_t first) {

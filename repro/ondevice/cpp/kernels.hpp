@@ -326,6 +326,9 @@ struct Kernels {
     DrawFloats gaussian_f32;
     /// Writes random signs of magnitude 1 - 2^-24; first is a multiple of 512.
     DrawFloats signs_f32;
+    /// z[i] = left[0] right[i] + left[1] right[step + i] + ..., rank numbers in this order.
+    void (*product_f32)(const float* left, const float* right, std::size_t step, std::size_t rank,
+                        std::size_t count, float* z);
     /// theta[i] += factor z[i].
     void (*move_f32)(float* theta, const float* z, std::size_t count, float factor);
     HalfKernels halves[2];  ///< by HalfFormat

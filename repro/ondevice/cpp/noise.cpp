@@ -15,6 +15,19 @@ struct Piece {
     std::uint64_t key, place;
 };
 
+/// Writes the numbers of a product from `first` on.
+void draw(const Product& product, const Kernels& kernels, std::size_t first, std::size_t count,
+          float* z) {
+    std::size_t row = first / product.columns, column = first % product.columns;
+    for (; count; ++row, column = 0) {
+        const std::size_t here = std::min(count, product.columns - column);
+        kernels.product_f32(product.left + row * product.rank, product.right + column,
+                            product.columns, product.rank, here, z);
+        z += here;
+        count -= here;
+    }
+}
+
 template <class Use>
 void for_each_piece(const NoisePart& part, const Use& use) {
     if (part.first % kNoisePiece)
@@ -28,19 +41,24 @@ void for_each_piece(const NoisePart& part, const Use& use) {
     });
 }
 
-/// Draws a piece while its weights come into the cache: the processor would begin to read them only
-/// when they are used, and anew in each page.
+/// Draws a piece of `part` while its weights come into the cache: the processor would begin to read
+/// them only when they are used, and anew in each page. A product is drawn from `origin` on.
 template <class Weight>
-void draw_for(const Weight* theta, const Kernels& kernels, const Piece& piece, float* z) {
+void draw_for(const Weight* theta, const NoisePart& part, const Piece& piece, float* z,
+              std::size_t origin = 0) {
     constexpr std::size_t line = 64 / sizeof(Weight);
     for (std::size_t i = 0; i < piece.count; i += line)
         __builtin_prefetch(theta + piece.begin + i, 1, 2);
-    kernels.gaussian_f32(piece.key, std::uint32_t(piece.place), piece.count, z);
+    if (part.product)
+        draw(*part.product, part.kernels, origin + piece.begin, piece.count, z);
+    else
+        part.kernels.gaussian_f32(piece.key, std::uint32_t(piece.place), piece.count, z);
 }
 
 }  // namespace
 
 void draw(const NoisePart& part, float* z) {
+    if (part.product) return draw(*part.product, part.kernels, 0, part.count, z);
     for_each_piece(part, [&](const Piece& piece) {
         (part.signs ? part.kernels.signs_f32 : part.kernels.gaussian_f32)(
             piece.key, std::uint32_t(piece.place), piece.count, z + piece.begin);
@@ -53,7 +71,7 @@ void add(const NoisePart& part, float* theta, float factor) {
         if (part.signs)
             part.kernels.signs_f32(piece.key, std::uint32_t(piece.place), piece.count, z);
         else
-            draw_for(theta, part.kernels, piece, z);
+            draw_for(theta, part, piece, z);
         part.kernels.move_f32(theta + piece.begin, z, piece.count, factor);
     });
 }
@@ -67,7 +85,7 @@ void add(const NoisePart& part, std::uint16_t* theta, HalfFormat format, float f
                                   factor);
         } else {
             float z[kNoisePiece];
-            draw_for(theta, part.kernels, piece, z);
+            draw_for(theta, part, piece, z);
             kernels.move(weights, z, piece.count, factor);
         }
     });
@@ -81,7 +99,13 @@ void lattice_pass(const NoisePart& part, std::uint16_t* theta, HalfFormat format
     parallel(part.threads, long((part.count + chunk - 1) / chunk), [&](long i) {
         const std::uint32_t seed = std::uint32_t(part.seed + i);
         const std::size_t begin = i * chunk;
-        NoisePart own{part.kernels, part.signs, 1, seed, 0, std::min(chunk, part.count - begin)};
+        const NoisePart own{.kernels = part.kernels,
+                            .signs = part.signs,
+                            .product = part.product,
+                            .threads = 1,
+                            .seed = seed,
+                            .first = 0,
+                            .count = std::min(chunk, part.count - begin)};
         for_each_piece(own, [&](const Piece& piece) {
             std::uint16_t* const weights = theta + begin + piece.begin;
             const std::uint32_t place = std::uint32_t(piece.place);
@@ -92,7 +116,7 @@ void lattice_pass(const NoisePart& part, std::uint16_t* theta, HalfFormat format
                 kernels.lattice_pass_by_signs(pass, weights, piece.key, place, piece.count);
             } else {
                 float z[kNoisePiece];
-                draw_for(theta + begin, part.kernels, piece, z);
+                draw_for(theta + begin, own, piece, z, begin);
                 kernels.lattice_pass(pass, weights, z, piece.count);
             }
         });

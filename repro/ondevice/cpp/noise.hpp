@@ -8,11 +8,20 @@
 
 namespace zo {
 
+/// A matrix z = left right, whose rows lie one behind the other.
+struct Product {
+    const float* left;   ///< [rows][rank]
+    const float* right;  ///< [rank][columns]
+    std::size_t rank, columns;
+};
+
 /// A part of the vector z of a seed, which is as long as any model. Its numbers depend on nothing
-/// else: not on the threads, nor on how the vector is cut into parts.
+/// else: not on the threads, nor on how the vector is cut into parts. Or a part of a product, where
+/// the seed only rounds updates.
 struct NoisePart {
     const Kernels& kernels;
-    bool signs;  ///< or standard normal noise
+    bool signs;              ///< or standard normal noise
+    const Product* product;  ///< instead of either, if there is one
     int threads;
     std::uint64_t seed;
     std::uint64_t first;  ///< a multiple of kNoisePiece

@@ -1,4 +1,4 @@
-// Standard normal noise and moves of float weights along it.
+// Standard normal noise, low-rank noise and moves of float weights along them.
 //
 // Compiled without contraction of multiplications and additions, so that z and the weights are the
 // same bits on every machine: only operations are used that IEEE 754 rounds correctly.
@@ -95,6 +95,20 @@ void gaussian_f32(std::uint64_t key, std::size_t first, std::size_t count, float
             for (std::size_t lane = 0; i + lane < count; ++lane)
                 z[i + lane] = values[lane / L][lane % L];
         }
+    }
+}
+
+void product_f32(const float* left, const float* right, std::size_t step, std::size_t rank,
+                 std::size_t count, float* z) {
+    std::size_t i = 0;
+    for (; i + L <= count; i += L) {
+        F sum = load<F>(right + i) * left[0];
+        for (std::size_t k = 1; k < rank; ++k) sum += load<F>(right + k * step + i) * left[k];
+        store(z + i, sum);
+    }
+    for (; i < count; ++i) {
+        z[i] = right[i] * left[0];
+        for (std::size_t k = 1; k < rank; ++k) z[i] += right[k * step + i] * left[k];
     }
 }
 

@@ -58,6 +58,7 @@ const Kernels kTable = {
     .descend_i8 = descend_i8,
     .gaussian_f32 = gaussian_f32,
     .signs_f32 = signs_f32,
+    .product_f32 = product_f32,
     .move_f32 = move_f32,
     .halves = {{move_half<Bfloat16>, move_half_by_signs<Bfloat16>, lattice_pass<Bfloat16>,
                 lattice_pass_by_signs<Bfloat16>},
