@@ -46,6 +46,8 @@ format (`int8* avx512/amx`). The rows use these names:
 - *mezo, engine's signs*: *mezo* with the random signs of the C++ engine;
 - *mezo, no engine*: *mezo* without the C++ engine. In the other *mezo* rows the engine restores
   float16 and bfloat16 weights where the restore is exact;
+- *noise*, *low rank*, *subspace*: eps z is added to all weights and taken away again, with Gaussian
+  z, LOZO's of rank 2 or SubZero's of rank 4; by PyTorch, or by the C++ engine (*engine's ...*);
 - *engine*: the C++ engine alone;
 - *three perturbations*: three times the measured time of one perturbation of all weights, without
   forward passes;
