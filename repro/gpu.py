@@ -58,6 +58,8 @@ class GpuJob:
 
 PACKAGES = ("docstring-parser", "gguf", "msgspec", "pebble", "platformdirs", "typeguard", "tyro")
 """Packages required besides torch, transformers, peft and pytest."""
+TEST_PACKAGES = ("hypothesis", "matplotlib", "scipy")
+"""Further packages that the GPU tests require."""
 SOURCE = ("repro", "tests", "pyproject.toml", "constraints.txt")
 """Files of the clone that a job needs."""
 

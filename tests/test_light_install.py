@@ -110,6 +110,15 @@ def test_the_ledger_and_the_planner_need_the_extra_plan_alone(tmp_path: Path) ->
     assert len(missed.stderr.splitlines()) == 1
 
 
+def test_the_engine_is_built_and_shown_with_its_extra_alone() -> None:
+    packages = brought("engine", known=extras())
+    assert not packages & {"torch", "transformers", "tyro"}
+    shown = run(COMMAND, "engine", "--help", packages=packages)
+    assert shown.returncode == 0, shown.stderr
+    imported = run("import light, repro.ondevice.low_rank, repro.ondevice.build", packages=packages)
+    assert imported.returncode == 0, imported.stderr
+
+
 def extras() -> dict[str, list[str]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {"": project["dependencies"], **project["optional-dependencies"]}

@@ -66,7 +66,8 @@ def _list(jobs: Any, minutes: float) -> int:  # noqa: ANN401 - of repro.gpu, whi
     _say(f"{'total':<15} {passed:4.1f} min on an H100; memory as the planner predicts it")
     _say(
         f"copy to the GPU machine: {', '.join(gpu.SOURCE)} ({format_bytes(gpu.source_bytes())}) "
-        f"and, if they are missing, the packages {', '.join(gpu.PACKAGES)}"
+        f"and, if they are missing, the packages {', '.join(gpu.PACKAGES)}; the job tests also "
+        f"needs {', '.join(gpu.TEST_PACKAGES)}"
     )
     for job in jobs:
         if job.data:
