@@ -196,8 +196,11 @@ def test_figures_and_notebook_read_all_runs(
     assert ">8<" in svg.read_text()  # four methods, two seeds, none of the smoke profile
     monkeypatch.setenv(RECORDS, os.pathsep.join(str(path) for path in runs))
     assert len(notebook_api.newest_records(SLUG)) == 8
+    assert len(notebook_api.records_beside(SLUG)) == 8
+    assert notebook_api.records_beside("elasticzo_fig2") == []
     monkeypatch.delenv(RECORDS)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    assert notebook_api.records_beside("elasticzo_fig2") == []
     assert len(notebook_api.newest_records(SLUG)) == 8
 
 

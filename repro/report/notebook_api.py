@@ -17,7 +17,7 @@ from repro.measurement.records import Record, read_runs
 from repro.plotting.style import style
 from repro.report.claims_table import run_rows
 from repro.report.markdown import claims_markdown, count_verdicts
-from repro.report.runs import RECORDS, require_runs
+from repro.report.runs import RECORDS, current_runs, require_runs
 
 _DPI = 120
 
@@ -31,12 +31,21 @@ def record_files(slug: str) -> list[Path]:
     The current records are searched in ``REPRO_RESULTS``, else in the nearest ``results`` directory
     upwards.
     """
-    if chosen := os.environ.get(RECORDS):
-        return [Path(name) for name in chosen.split(os.pathsep)]
+    return _chosen() or require_runs(_results(), slug)
+
+
+def _chosen() -> list[Path]:
+    chosen = os.environ.get(RECORDS)
+    return [Path(name) for name in chosen.split(os.pathsep)] if chosen else []
+
+
+def _results() -> Path:
+    if chosen := _chosen():
+        return chosen[0].parents[1]
     here = Path.cwd()
     nearby = [above / "results" for above in (here, *here.parents) if (above / "results").is_dir()]
     override = os.environ.get("REPRO_RESULTS")
-    return require_runs(Path(override) if override else (nearby or [results_dir()])[0], slug)
+    return Path(override) if override else (nearby or [results_dir()])[0]
 
 
 def newest_records(slug: str) -> list[Record]:
@@ -46,6 +55,15 @@ def newest_records(slug: str) -> list[Record]:
         ReproError: there are none, or they are corrupted.
     """
     return read_runs(record_files(slug))
+
+
+def records_beside(slug: str) -> list[Record]:
+    """Return the records of another artifact in the same results; none if it has not run there.
+
+    Raises:
+        ReproError: they are corrupted.
+    """
+    return read_runs(current_runs(_results(), slug))
 
 
 def provenance(records: Sequence[Record]) -> pd.DataFrame:
