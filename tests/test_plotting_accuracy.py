@@ -92,7 +92,7 @@ def test_table_has_methods_by_columns() -> None:
     assert list(frame.columns) == [FP32, INT8, MIXED]
     assert frame.loc["Full ZO", FP32] == "88.91 (89.33) ± 0.42 | 89.80 | -0.89"
     assert frame.loc["Full BP", FP32] == "99.01 (99.08) | 99.10 | -0.09"
-    assert frame.loc["Full ZO", INT8] == "70.50 (73.25) ± 40.00 quick | 89.78 | -19.28"
+    assert frame.loc["Full ZO", INT8] == "70.50 (73.25) ± 40.00 (profile quick) | 89.78 | -19.28"
     assert frame.loc["Full BP", INT8] == "– | 98.77"  # noqa: RUF001
     assert frame.loc["Full ZO", MIXED] == "31.00 (35.00)"
 

@@ -142,7 +142,7 @@ def _text(score: Score) -> str:
             ours += f"; by seed {', '.join(f'{seed:.1f}' for seed in score.seeds)}"
         elif score.interval is not None:
             ours += f" ± {score.interval:.2f}"
-        ours += "" if score.profile == PAPER else f" {score.profile}"
+        ours += "" if score.profile == PAPER else f" (profile {score.profile})"
     ours += f" ({score.caveat})" if score.caveat else ""
     parts = [ours]
     if score.published is not None:
