@@ -182,6 +182,7 @@ CLAIMS: tuple[Claim, ...] = (
         section="2.4, Fig. 3 (top left)",
         statement="At moderate contexts MeZO saves 2x (read at N = 512)",
         quote="range from 2x at moderate contexts",
+        is_stated=False,
         published=2,
         relation="equals",
         digits=0,
@@ -199,6 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="At short contexts checkpointing leaves the saving as it is: the saving with "
         "checkpointing divided by the saving without, read at N = 512",
         quote="while remaining unchanged for smaller ones",
+        is_stated=False,
         published=1,
         unknown=_UNREAD_CONTEXT,
         remark="compared as whole numbers, because the paper prints savings so",

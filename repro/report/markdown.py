@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from repro.artifacts import index
-from repro.claims.memory import FITTED
+from repro.claims.memory import FITTED, UNIQUE
 from repro.claims.verdict import (
+    CORRECTED,
     INCONSISTENT,
     MEANINGS,
     NOT_DECIDABLE,
@@ -143,11 +144,14 @@ def caution(rows: Sequence[ClaimRow]) -> str:
     """Return a caution for readers of the number of statements of each verdict."""
     ours = sum(not row.is_stated for row in rows)
     fitted = sum(row.verdict == REPRODUCED and row.artifact in FITTED for row in rows)
+    chosen = sum(row.verdict == CORRECTED and UNIQUE in row.correction for row in rows)
     differing = sum(row.verdict == UNDECIDED and row.differs for row in rows)
     return (
         f"{ours} statements are our reading of the papers. {fitted} of the reproduced are a fit, "
         "not a test: their equations were reconstructed from the printed numbers (Figs. 4 to 6 of "
-        f"ElasticZO). {differing} of the undecided have a published number outside our interval."
+        f"ElasticZO). {chosen} of those with a correction are a fit, too: the reading of the "
+        "equations was chosen because it gives the printed numbers (Fig. 3 of MeZO). "
+        f"{differing} of the undecided have a published number outside our interval."
     )
 
 

@@ -142,8 +142,8 @@ def nearest_to_both(records: Sequence[Record]) -> str:
     if not parts:
         return "The records hold no setting on both data sets."
     return (
-        f"The settings nearest to all four published numbers are {'; '.join(parts)}. Settings whose "
-        "seeds differ by more than that may be as near."
+        f"The settings nearest to all four published numbers are {'; '.join(parts)}. Settings "
+        "whose seeds differ by more than that may be as near."
     )
 
 

@@ -10,24 +10,27 @@ import pandas as pd
 from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER
 from repro.artifacts.shared import savings
 from repro.artifacts.shared.savings import SYMBOLS, device_of
+from repro.claims.memory import UNIQUE
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.equal_memory import TARGET_BYTES
 from repro.memory.readings import GROWTHS, RECOVERED, Reading, largest_model, size_ratio
-from repro.memory.shape import FIG4_LLAMA2_13B, LLAMA2_7B
+from repro.memory.shape import (
+    FIG4_GPT2_MEDIUM,
+    FIG4_LLAMA2_7B,
+    FIG4_LLAMA2_13B,
+    LLAMA2_7B,
+)
 
 _CHECKPOINTED = (
     "checkpointing every block keeps fewer activations than the formula's sqrt(L) layers"
 )
-_UNIQUE = (
-    "of 41,472 readings of the equations, only one gives the ten ratios of section 2.4: it has this"
-)
-_GRADIENTS = f"BP holds no gradients of embedding and output layer: {_UNIQUE}"
+_GRADIENTS = f"BP holds no gradients of embedding and output layer: {UNIQUE}"
 _LAYERS = (
     "BP holds no gradients of embedding and output layer, and checkpointing keeps ceil(sqrt(L)) "
-    f"layers: {_UNIQUE}"
+    f"layers: {UNIQUE}"
 )
 _READ_AT = {"A2": "the printed number is the saving at N = 16,384"}
 """Corrections of where a number was read."""
@@ -391,31 +394,50 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
             "A8-gpt2-medium",
             gpt2["total_bytes"] / GB,
             f"equation (2); 17 GB would need b = {gpt2['bytes_per_parameter_for_target']:.2f}; "
-            f"{_by_format(gpt2)}",
-            plausible=_of_formats(gpt2),
+            f"{_by_format('gpt2-medium', gpt2)}",
+            plausible=_of_formats("gpt2-medium", gpt2),
         ),
         Finding(
             "A8-llama-7b",
             small["total_bytes"] / GB,
             f"equation (3); with B = 1 it gives {small['total_bytes_batch_1'] / GB:.1f} GB, so the "
-            f"published figure may have left out the batch; {_by_format(small)}",
-            plausible=_of_formats(small),
+            f"published figure may have left out the batch; {_by_format('llama-7b', small)}",
+            plausible=_of_formats("llama-7b", small),
         ),
         Finding(
             "A8-llama-13b",
             large["total_bytes"] / GB,
             f"equation (3); the weights alone take {format_bytes(large['weights_bytes'])}, "
-            f"more than {format_bytes(TARGET_BYTES)}; {_by_format(large)}",
-            plausible=_of_formats(large),
+            f"more than {format_bytes(TARGET_BYTES)}; {_by_format('llama-13b', large)}",
+            plausible=_of_formats("llama-13b", large),
         ),
     ]
 
 
-def _of_formats(metrics: Mapping[str, float]) -> tuple[float, float]:
-    """Return the memory in GB with 1 and with 4 bytes for each number; the record has 2 bytes."""
-    return metrics["total_bytes"] / 2 / GB, metrics["total_bytes"] * 2 / GB
+_FORMATS = (0.5, 4)
+"""Bytes of a number, from 4-bit to 32-bit formats, as in the search for A8."""
+_FIG4_SHAPES = {
+    "gpt2-medium": FIG4_GPT2_MEDIUM,
+    "llama-7b": FIG4_LLAMA2_7B,
+    "llama-13b": FIG4_LLAMA2_13B,
+}
 
 
-def _by_format(metrics: Mapping[str, float]) -> str:
-    low, high = _of_formats(metrics)
-    return f"{low:.1f} GB at b = 1, {high:.1f} GB at b = 4"
+def _of_formats(model: str, metrics: Mapping[str, float]) -> tuple[float, float]:
+    """Return the memory in GB in the smallest and in the largest format; the record has 2 bytes."""
+    shape = _FIG4_SHAPES[model]
+    low, high = (
+        float(
+            mezo_bytes(sizes_of(shape, b), live_layers=metrics["live_fraction"] * shape.layers)
+            if "live_fraction" in metrics
+            else bp_bytes(sizes_of(shape, b))
+        )
+        / GB
+        for b in _FORMATS
+    )
+    return low, high
+
+
+def _by_format(model: str, metrics: Mapping[str, float]) -> str:
+    values = zip(_of_formats(model, metrics), _FORMATS, strict=True)
+    return ", ".join(f"{value:.1f} GB at b = {b:g}" for value, b in values)

@@ -26,8 +26,17 @@ def ratios(records: Sequence[Record]) -> pd.DataFrame:
     for method, label in _LABELS.items():
         for basis in _BASES:
             ratio = peaks[method, basis] / peaks["mezo", basis]
-            table[f"{label}, {basis}"] = ratio.map("{:.2f}".format, na_action="ignore")
+            named = ratio.map("{:.2f}".format, na_action="ignore")
+            if basis == "measured":
+                named = named.mask(table.index.isin(_too_large(steps, method)), "GPU too small")
+            table[f"{label}, {basis}"] = named
     return table.fillna("no record").reset_index().rename(columns=SYMBOLS)
+
+
+def _too_large(steps: pd.DataFrame, method: str) -> pd.MultiIndex:
+    """Return the shapes whose step by ``method`` or by MeZO was tried and did not fit."""
+    tried = steps["method"].isin([method, "mezo"]) & (steps["kind"] == "measured")
+    return pd.MultiIndex.from_frame(steps.loc[tried & steps["peak_bytes"].isna(), _SHAPE])
 
 
 def agreement(records: Sequence[Record]) -> pd.DataFrame:
