@@ -33,7 +33,8 @@ CPUs; for an H100 see [GPU](gpu.md#results-on-an-h100).
 {summary}
 A row `a/b` gives the time of a divided by the time of b: above 1, b is faster. Rows that name sets
 of instructions compare two number formats on one set (`avx512 fp32/int8*`) or two sets in one
-format (`int8* avx512/amx`). The rows use these names:
+format (`int8* avx512/amx`); [the engine's document](ondevice.md#instruction-sets) lists the sets.
+The rows use these names:
 
 - *two forwards*: two forward passes;
 - *plain*: MeZO as a plain PyTorch loop that draws whole tensors of noise;
@@ -46,8 +47,9 @@ format (`int8* avx512/amx`). The rows use these names:
 - *mezo, engine's signs*: *mezo* with the random signs of the C++ engine;
 - *mezo, no engine*: *mezo* without the C++ engine. In the other *mezo* rows the engine restores
   float16 and bfloat16 weights where the restore is exact;
-- *noise*, *low rank*, *subspace*: eps z is added to all weights and taken away again, with Gaussian
-  z, LOZO's of rank 2 or SubZero's of rank 4; by PyTorch, or by the C++ engine (*engine's ...*);
+- *noise*, *low rank*, *subspace*: eps z is added to the 14 million weights of four blocks of
+  SmolLM2-135M and taken away again, with Gaussian z, LOZO's of rank 2 or SubZero's of rank 4; by
+  PyTorch, or by the C++ engine (*engine's ...*, also *signs*, random signs);
 - *engine*: the C++ engine alone;
 - *three perturbations*: three times the measured time of one perturbation of all weights, without
   forward passes;

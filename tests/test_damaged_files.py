@@ -268,7 +268,19 @@ def test_a_record_s_log_has_as_many_entries_as_the_run_had_steps() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000  # KiB
 
 
-@pytest.mark.parametrize("changed", [{"eps": float("nan")}, {"eps": -1.0}, {"chunk": -4}, {"x": 1}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"eps": float("nan")},
+        {"eps": -1.0},
+        {"chunk": -4},
+        {"x": 1},
+        {"perturbations": 1.0},
+        {"groups": [[1, 0.0, 0.0]]},
+        {"groups": [[0, 1e-3, 0.0]]},
+        {"groups": [[1, 1e-3, -1.0]]},
+    ],
+)
 def test_a_log_with_impossible_settings_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(ReproError, match="not a log of zeroth-order steps"):
         StepLog.unpacked({**log_of(2).packed(), **changed})

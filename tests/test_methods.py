@@ -1,5 +1,6 @@
 """MeZO and backpropagation on problems whose answers are known."""
 
+import itertools
 import math
 from pathlib import Path
 
@@ -244,6 +245,35 @@ def test_a_descent_that_grows_beyond_float32_has_diverged(perturbations: int) ->
         mezo.step(lambda: 1e38 * (theta - 1).sum() / 8)
     torch.testing.assert_close(theta.detach(), torch.ones(8))
     assert mezo.log.steps == 0
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.5])
+def test_an_exact_update_that_grows_beyond_float32_has_diverged(weight_decay: float) -> None:
+    """An exact pass multiplies z by lr g / eps, which is larger than lr g."""
+    theta = torch.nn.Parameter(torch.ones(8, dtype=torch.bfloat16))
+    mezo = MeZO([theta], lr=1.0, eps=1e-3, weight_decay=weight_decay, restore="exact")
+    losses = itertools.cycle([1e34, -1e34])
+    with pytest.raises(
+        DivergedError, match=r"step 1: learning rate times g = .* exceeds \d\.\d+e\+35"
+    ):
+        mezo.step(lambda: next(losses))
+    assert torch.equal(theta.detach(), torch.ones(8, dtype=torch.bfloat16))
+    assert mezo.log.steps == 0
+
+
+def test_backprop_takes_parameters_and_a_loss_with_a_gradient() -> None:
+    theta = torch.nn.Parameter(torch.ones(3))
+    with pytest.raises(UsageError, match="parameters = groups: give the parameters alone"):
+        Backprop([{"params": [theta], "lr": 5.0}], lr=0.1)  # type: ignore[list-item]
+    backprop = Backprop([theta], lr=0.1)
+    for wrong, said in (
+        (lambda: None, "the closure returned None"),
+        (lambda: 1.0, "a loss without a gradient"),
+        (lambda: theta.detach().sum(), "a loss without a gradient"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            backprop.step(wrong)  # type: ignore[arg-type]
+    assert torch.equal(theta.detach(), torch.ones(3))
 
 
 @pytest.mark.parametrize("keep", [0, 10, -7])

@@ -220,6 +220,17 @@ def test_a_quarter_of_the_weights_moves_at_a_sparsity_of_three_quarters() -> Non
     assert not (moved & (before.abs() > threshold)).any()
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_tensor_of_equal_weights_is_trained_as_a_whole(value: float) -> None:
+    """As LoRA's B, which is zero: after a step no weight would be within a threshold of zero."""
+    theta = nn.Parameter(torch.full((8,), value))
+    mezo = MeZO([theta], lr=1e-2, eps=1e-2, noise=SparseNoise(thresholds_of([theta], 0.75)))
+    for _ in range(3):
+        before = theta.detach().clone()
+        mezo.step(lambda: float((theta.detach() - 3).square().sum()))
+        assert (theta.detach() != before).all()
+
+
 def test_a_step_of_fzoo_is_its_formula() -> None:
     theta = nn.Parameter(vector(size=50).double())
     start, loss, calls = theta.detach().clone(), quadratic(theta), 0

@@ -176,6 +176,13 @@ def test_the_directions_of_a_period_lie_in_one_subspace_of_r_squared_dimensions(
     assert int(torch.linalg.matrix_rank(small)) == 2
 
 
+def test_a_parameter_without_elements_is_left_out(kind: Kind) -> None:
+    with_empty, without = [layers()[0], torch.zeros(0, 5)], [layers()[0]]
+    for weights in (with_empty, without):
+        kind(2).add_([weight.detach() for weight in weights], 7 << 16, 1.0)
+    assert torch.equal(with_empty[0], without[0])
+
+
 def test_settings_out_of_range_are_refused(kind: Kind) -> None:
     for wrong in ({"rank": 0}, {"subspace_steps": -1}):
         with pytest.raises(UsageError, match="must be"):

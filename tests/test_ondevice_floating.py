@@ -274,6 +274,8 @@ def test_batches_of_another_layout_are_refused() -> None:
     for wrong in (inputs[:, 0], inputs.permute(0, 2, 3, 1), inputs.flatten(1), inputs.double()):
         with pytest.raises(UsageError, match=r"the network was made for \[B, 1, 28, 28\]"):
             native.forward(wrong)
+    with pytest.raises(UsageError, match=r"on meta: the network was made for .* on cpu"):
+        native.forward(torch.empty(inputs.shape, device="meta"))
     with pytest.raises(UsageError, match=r"labels \[.*, 1\] .*: must be \[B\] of torch.int64"):
         native.step(inputs, labels.view(-1, 1))
     inputs[0, 0, 3, 3] = torch.nan

@@ -191,7 +191,7 @@ class ElasticZOInt8(Algorithm2):
 
         Args:
             network: the network, trained in place.
-            partition: name of the first layer of the tail, or the number C of layers before it.
+            partition: name of the first layer of the tail, or the number C of modules before it.
             timed: whether ``last.seconds`` is filled.
             rules: settings of the algorithm; see ``Rules``.
 

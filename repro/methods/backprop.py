@@ -5,10 +5,11 @@ from typing import Any, get_args
 
 import torch
 
+from repro.core.errors import UsageError
 from repro.core.names import BackpropRule
 from repro.core.validation import require_choice, require_positive
 from repro.methods.parameters import trainable
-from repro.methods.step_info import PhaseTimer, StepInfo, require_finite
+from repro.methods.step_info import PhaseTimer, StepInfo, require_finite, require_number
 
 
 class Backprop:
@@ -39,8 +40,8 @@ class Backprop:
         """Take the parameters to train and the learning rate.
 
         Raises:
-            UsageError: ``lr`` is not finite and positive, ``rule`` is unknown, or there is nothing
-                to train.
+            UsageError: ``lr`` is not finite and positive, ``rule`` is unknown, these are parameter
+                groups, or there is nothing to train.
         """
         require_choice("rule", rule, get_args(BackpropRule))
         optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[rule]
@@ -55,11 +56,18 @@ class Backprop:
 
         Raises:
             ReproError: the loss is not finite; the parameters are unchanged.
+            UsageError: the closure returns no number, or one without a gradient.
         """
         timer = PhaseTimer(enabled=self.timed)
         self.optimizer.zero_grad(set_to_none=True)  # a step that failed may have left some
         with timer("forward"), torch.enable_grad():
             loss = closure()
+        require_number(loss)
+        if not getattr(loss, "requires_grad", False):
+            raise UsageError(
+                "the closure returned a loss without a gradient: compute it as a tensor from the "
+                "trained parameters, without torch.no_grad()"
+            )
         value = require_finite(loss.detach(), "loss")
         self.descend(loss, timer)
         self.last = StepInfo(value, (), timer.seconds)

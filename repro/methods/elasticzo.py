@@ -136,9 +136,9 @@ class ElasticZO(ZerothOrder):
                 of equal size (see ``MeZO.step``).
 
         Raises:
-            ReproError: a loss is not finite; as after any exception, the weights are restored.
-            UsageError: the loss has no gradient for the tail, or a layer of the tail runs before a
-                zeroth-order layer.
+            ReproError: as ``MeZO.step``.
+            UsageError: as ``MeZO.step``; the loss has no gradient for the tail, or a layer of the
+                tail runs before a zeroth-order layer.
         """
         closures = micro_batches(closure)
         lrs = self._learning_rates()

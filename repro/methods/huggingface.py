@@ -87,7 +87,8 @@ class ZerothOrderTrainer(Trainer):
         the step changes nothing.
 
         Raises:
-            ReproError: a loss is not finite; the parameters are unchanged.
+            ReproError: a loss is not finite; the parameters are restored, as after any exception in
+                the method's step.
         """
         model.eval()
         inputs = self._prepare_inputs(inputs)

@@ -32,7 +32,8 @@ _EXPONENT = {
     torch.float64: (torch.int64, 0x7FF0_0000_0000_0000),
 }
 _DEVIATIONS = 4
-"""M covers at least this many standard deviations of noise; the 6e-5 beyond M are clipped."""
+"""M covers at least this many standard deviations of noise, and the rest is clipped: of Gaussian
+noise at most 6e-5 of the numbers, of LOZO's with r = 2 at most 0.4 %."""
 
 
 class Lattice:
@@ -64,8 +65,8 @@ class Lattice:
         # a spacing is one of the format, and has an inverse in the wider one
         smallest = max(torch.finfo(dtype).tiny * self.ulp, torch.finfo(self.wide).tiny)
         if self.bound * self.ulp < smallest:
-            least = smallest / self.ulp / _DEVIATIONS
-            msg = f"eps = {eps!r} with {dtype}: restore = 'exact' needs at least {least:.1e}"
+            least = smallest / self.ulp / _DEVIATIONS / 2  # M is the next power of two
+            msg = f"eps = {eps!r} with {dtype}: restore = 'exact' needs more than {least:.1e}"
             raise UsageError(msg)
 
     @property

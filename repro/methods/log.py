@@ -187,9 +187,18 @@ class StepLog:
         ):
             if found not in known:
                 raise ValueError(found)
-        if not (math.isfinite(self.eps) and self.eps > 0 and (self.chunk or 1) > 0):
-            raise ValueError(f"eps = {self.eps}, chunk = {self.chunk}: must be above 0")
-        if self.perturbations < 1 or len(self.data) % self.bytes_of(1):
+        wholes = [self.perturbations, *(group.tensors for group in self.groups)]
+        if self.chunk is not None:
+            wholes.append(self.chunk)
+        if not all(type(whole) is int and whole > 0 for whole in wholes):
+            raise ValueError(f"{wholes}: must be whole numbers above 0")
+        if not all(
+            math.isfinite(eps) and eps > 0 for eps in (self.eps, *(g.eps for g in self.groups))
+        ):
+            raise ValueError(f"eps = {self.eps}, groups = {self.groups}: eps must be above 0")
+        if not all(0 <= group.weight_decay < math.inf for group in self.groups):
+            raise ValueError(f"groups = {self.groups}: weight decay must be at least 0")
+        if len(self.data) % self.bytes_of(1):
             raise ValueError(
                 f"{len(self.data)} bytes of entries are no whole number of steps of "
                 f"{self.perturbations} estimates"
@@ -252,7 +261,7 @@ def replay(
 ) -> None:
     """Turn the initial weights of a run into its final weights, in place.
 
-    With ``restore="exact"`` only the updates are made, a third of the passes.
+    With ``restore="exact"`` only the updates are made: n passes of a step's 4 n - 1.
 
     Args:
         log: the log of the run.

@@ -46,15 +46,14 @@ class LowRankNoise(Noise):
 
     U, [m, r], is Gaussian and new in every estimate; V, [n, r], is Gaussian and stays the same for
     ``subspace_steps`` steps (LOZO's lazy sampling). Convolutions count as matrices of one row for
-    each output. A step draws (m + n) r numbers instead of m n, and stores no state: all seeds of
+    each output. A pass draws (m + n) r numbers instead of m n, and stores no state: all seeds of
     such a period share their upper 16 bits, from which V is drawn, so a log replays and a
     checkpoint resumes as with other noise.
 
     z has mean 0 and variance 1, so eps and the learning rate mean the same as in MeZO. LOZO
-    perturbs by eps U V', which is larger by sqrt(r). To repeat a run of its authors' code, multiply
-    its eps by sqrt(r) and its learning rate by r.
-
-    With several parameter groups V of the later ones may change more often.
+    perturbs by eps U V', which is larger by sqrt(r). To repeat a run of its authors' code, put the
+    matrices into a parameter group of their own and multiply its eps by sqrt(r) and its learning
+    rate by r.
     """
 
     def __init__(self, rank: int = 2, subspace_steps: int = 50) -> None:
@@ -112,6 +111,8 @@ class LowRankNoise(Noise):
         """Yield each parameter with its direction in the step of ``seed``."""
         for index, parameter in enumerate(parameters):
             own = mixed(seed, index)
+            if not parameter.numel():
+                continue
             if parameter.ndim < 2:
                 yield Matrix(parameter.view(1, -1), own, None)
             else:

@@ -89,8 +89,9 @@ class MeZO(ZerothOrder):
             weight_decay: every step multiplies the weights by 1 - lr weight_decay, as AdamW does.
             seed: seed of the sequence of perturbations.
             restore: ``"rounded"`` or ``"exact"``, as described above.
-            chunk: elements of noise drawn at a time (see ``perturb_``); it decides the noise. If
-                given, PyTorch's generator draws the noise, also on a GPU.
+            chunk: elements of noise drawn at a time, which decides PyTorch's noise and how exact
+                passes of ``EngineNoise`` are seeded; other noise ignores it. If it is given without
+                ``noise``, PyTorch's generator draws, also on a GPU.
             noise: source of the perturbations. By default, fused kernels draw Gaussian noise on a
                 GPU (``repro.methods.philox``), and PyTorch's generator elsewhere and, with a
                 warning, where the kernels cannot run. ``repro.ondevice.noise`` has a faster one for
@@ -145,8 +146,9 @@ class MeZO(ZerothOrder):
         Raises:
             ReproError: a loss is not finite, or an update exceeds float32; as after any exception,
                 the weights are restored.
-            UsageError: a setting or a weight's memory was changed since construction, or the
-                closure returns no number.
+            UsageError: a setting or a weight's memory was changed since construction, lr times
+                weight decay is 1 or more, there is no closure, or a closure returns no number or
+                calls ``backward()``.
         """
         closures = micro_batches(closure)
         lrs = self._learning_rates()

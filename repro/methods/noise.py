@@ -57,11 +57,13 @@ class LatticeStep:
 class Noise(ABC):
     """A direction z(seed) as long as all parameters together, redrawn whenever it is needed.
 
-    Its numbers have mean 0 and variance 1: standard Gaussian, random signs, or products.
+    Its numbers have mean 0 and variance 1: standard Gaussian, random signs, or products. Sparse
+    noise is 0 at some weights.
     """
 
     name: str
-    """Its name in a log, from which a replay chooses the same noise."""
+    """Its name in a log. A replay makes PyTorch's noise and the kernels' from it; any other must be
+    given and have this name."""
     subspace_steps = 0
     """Number of steps whose seeds share their upper 16 bits; 0 if all seeds are independent."""
 

@@ -62,10 +62,13 @@ def trainable(parameters: Iterable[torch.Tensor], *, flat: bool = True) -> list[
     """Return the parameters that need a gradient, each once.
 
     Raises:
-        UsageError: there is no such parameter; or one is complex or, if they must be ``flat``, not
-            contiguous.
+        UsageError: there is no such parameter; these are parameter groups; or one is complex or, if
+            they must be ``flat``, not contiguous.
     """
-    (group,) = parameter_groups(parameters, flat=flat)
+    given = parameters if _is_no_collection(parameters) else list(parameters)
+    if isinstance(given, list) and any(isinstance(one, Mapping) for one in given):
+        raise UsageError("parameters = groups: give the parameters alone, as model.parameters()")
+    (group,) = parameter_groups(given, flat=flat)
     tensors: list[torch.Tensor] = group["params"]
     return tensors
 

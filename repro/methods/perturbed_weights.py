@@ -145,6 +145,11 @@ class PerturbedWeights:
             if decay:
                 self._shrink(factor, self._own(rates[0][0]) + _DECAY)
 
+    def largest_rate(self, decay: float) -> float:
+        """Return the largest rate of an ``update``: its factors of z must be float32 numbers."""
+        largest: float = torch.finfo(torch.float32).max * (1 - decay)
+        return largest * min(1.0, self.eps) if self.exact else largest
+
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Mark the weights as torn unless the block ends without an error."""

@@ -1,5 +1,6 @@
 """Sparse directions: noise on the small weights only (Sparse MeZO, arXiv 2402.15751)."""
 
+import math
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,9 @@ _BITS = torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8)
 def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[float]:
     """Return the magnitude in each tensor below which a fraction 1 - ``sparsity`` of it lies.
 
+    It is infinite if all of them are equally large, as in a new bias or LoRA's B, which is zero: no
+    weight is then smaller than the others, and after a step none would stay within a threshold.
+
     Raises:
         UsageError: ``sparsity`` is not in [0, 1), or there is nothing to train.
     """
@@ -25,8 +29,12 @@ def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[f
         raise UsageError(f"sparsity = {sparsity!r}: must be at least 0 and below 1")
     found = []
     for parameter in trainable(parameters):
-        kept = max(1, round((1 - sparsity) * parameter.numel()))
-        found.append(float(parameter.detach().abs().view(-1).float().kthvalue(kept).values))
+        magnitudes = parameter.detach().abs().view(-1).float()
+        if len(magnitudes) > 1 and magnitudes.min() == magnitudes.max():
+            found.append(math.inf)
+            continue
+        kept = max(1, round((1 - sparsity) * len(magnitudes)))
+        found.append(float(magnitudes.kthvalue(kept).values))
     return found
 
 

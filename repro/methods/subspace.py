@@ -35,7 +35,7 @@ class SubspaceNoise(LowRankNoise):
         super().__init__(rank, subspace_steps)
         self.name = f"subspace-{self.rank}"
         self._period = -1
-        self._bases: dict[tuple[int, int], torch.Tensor] = {}
+        self._bases: dict[tuple[int, int, torch.device], torch.Tensor] = {}
 
     def factors(
         self, matrix: torch.Tensor, step: int, period: int
@@ -47,7 +47,10 @@ class SubspaceNoise(LowRankNoise):
         right = self._basis(columns, rank, mixed(period, 1), matrix.device)
         core = gaussian(rank, rank, step, matrix.device) * (math.sqrt(rows * columns) / rank)
         # a product of matrices may sum in another order with another number of threads
-        return (left.unsqueeze(2) * core).sum(1), right.T
+        turned = left[:, :1] * core[:1]
+        for k in range(1, rank):
+            turned += left[:, k : k + 1] * core[k : k + 1]
+        return turned, right.T
 
     def matrices(self, parameters: Sequence[torch.Tensor], seed: int) -> Iterator[Matrix]:
         """Yield each parameter with its direction; a new period has new subspaces."""
@@ -57,7 +60,7 @@ class SubspaceNoise(LowRankNoise):
 
     def _basis(self, rows: int, rank: int, seed: int, device: torch.device) -> torch.Tensor:
         """Return ``rank`` orthonormal columns, float32 [rows, rank], made once a period."""
-        key = seed, rows
+        key = seed, rows, device  # the model may move within a period
         if key not in self._bases:
             self._bases[key] = _orthonormal(rows, rank, seed).to(device)
         return self._bases[key]

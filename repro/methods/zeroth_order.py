@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 Closure = Callable[[], "torch.Tensor | float"]
 """Computes the loss of the current batch, without gradients; any function will do."""
 
-_LARGEST_RATE = torch.finfo(torch.float32).max
-
 
 class ZerothOrder(torch.optim.Optimizer):
     """An optimizer with a seeded sequence of perturbations and a log of its estimates."""
@@ -404,14 +402,16 @@ class ZerothOrder(torch.optim.Optimizer):
             for estimate, factor in zip(estimates, self._factors(estimates), strict=True)
         ]
         rates, decays = self.log.step_rates(step_entries(ruled, lrs[0]), lrs)
-        # before any weight moves: add_ would refuse such a factor in the middle of the update
-        for own_rates in rates:
+        # before any weight moves: add_ would refuse such a factor in the middle of the update, and
+        # exact passes would make infinite weights
+        for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):
+            largest = weights.largest_rate(decay)
             for seed, rate in own_rates:
-                if not abs(rate) <= _LARGEST_RATE:  # also if it is not a number
+                if not abs(rate) <= largest:  # also if it is not a number
                     raise DivergedError(
                         f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with "
-                        f"perturbation seed {seed} exceeds float32's {_LARGEST_RATE:.6g}: lower "
-                        "the learning rate or the gradient clip"
+                        f"perturbation seed {seed} exceeds {largest:.6g}, beyond which float32 "
+                        "cannot hold the update: lower the learning rate or the gradient clip"
                     )
         with timer("update"), uninterrupted():
             for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):

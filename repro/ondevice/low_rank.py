@@ -57,7 +57,11 @@ class EngineLowRankNoise(LowRankNoise):
     def step_on_lattice_(
         self, parameters: Sequence[torch.Tensor], seed: int, step: LatticeStep, chunk: int | None
     ) -> None:
-        """Do ``step`` along z(``seed``) over 16-bit weights; take PyTorch for others."""
+        """Do ``step`` along z(``seed``), in place.
+
+        If any parameter is float32, PyTorch's operators do it for all, with PyTorch's noise for
+        vectors.
+        """
         if any(parameter.dtype == torch.float32 for parameter in parameters):
             super().step_on_lattice_(parameters, seed, step, chunk)
             return

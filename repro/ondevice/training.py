@@ -39,7 +39,7 @@ class EngineTraining:
             structure: the network whose layers are trained.
             input_shape: of a sample, as [C, H, W] or [N, F].
             partition: name of the first layer that backpropagation trains, or the number C of
-                layers before it.
+                children of the network before it, also those without weights.
             capacity: largest batch, in training or evaluation; decides ``arena_bytes``.
             threads: OpenMP threads; no result depends on them.
             instructions: the instruction set, one of ``instruction_sets()`` or ``auto``; no integer
@@ -82,13 +82,14 @@ class EngineTraining:
         """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N].
 
         Raises:
-            UsageError: another shape or number format.
+            UsageError: another shape or number format, or not on the CPU.
         """
-        if tuple(inputs.shape[1:]) != self._input_shape or inputs.dtype != dtype:
+        fits = tuple(inputs.shape[1:]) == self._input_shape and inputs.dtype == dtype
+        if not fits or inputs.device.type != "cpu":
             wanted = f"[B, {', '.join(map(str, self._input_shape))}]"
             raise UsageError(
-                f"inputs {list(inputs.shape)} of {inputs.dtype}: the network was made for "
-                f"{wanted} of {dtype}"
+                f"inputs {list(inputs.shape)} of {inputs.dtype} on {inputs.device}: the network "
+                f"was made for {wanted} of {dtype} on cpu"
             )
         rows = inputs.transpose(1, 2) if len(self._input_shape) == 2 else inputs
         return rows.detach().contiguous().numpy()
