@@ -20,9 +20,10 @@ the methods:
    held-out training items is taken. If it is an end of its grid, a better one may lie beyond; the
    tables mark this. The middle of each grid was set from short runs. Six first grids of the profile
    ``hours`` on MNIST ended at their lowest rate; these and ElasticZO's were lowered before any of
-   those methods was evaluated on test images. On SST-2, MeZO, random signs, BP and LoRA chose an
-   end of their grids; those grids, and the similar ones, were shifted afterwards, and SST-2 has not
-   been run with them. The rate is constant. Nothing else is tuned: eps,
+   those methods was evaluated on test images. On SST-2, on a GPU, MeZO, random signs, BP and LoRA
+   chose an end of their grids; those grids, and the similar ones, were shifted afterwards. With
+   the new grids only MeZO and MEAZO have run, on a CPU. The rate is constant. Nothing else is
+   tuned: eps,
    batch size, the N = 8 directions of FZOO, the ranks of LOZO and SubZero, the decay rate of 0.99
    of MEAZO and the sparsity of 0.75 of Sparse MeZO are set.
 5. Projected gradients are not clipped, although the ElasticZO paper clips. One more method, MeZO
