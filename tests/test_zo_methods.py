@@ -28,7 +28,7 @@ from repro.harness import run_artifact
 from repro.measurement.environment import capture
 from repro.measurement.isolation import run_isolated
 from repro.measurement.prior_results import PriorResults
-from repro.measurement.records import Record, read_run
+from repro.measurement.records import Record, read_run, together
 from repro.measurement.result_cache import ResultCache
 from repro.memory.measured import MeasuredPeak
 from repro.models.lean import LeanConv2d
@@ -344,15 +344,11 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
 
 
 def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
+    """Also if both have a method, whose records would otherwise replace each other."""
     on_gpu = {"config": {"device": "cuda"}, "profile": "gpu"}
-    found = comparisons(
-        [
-            step("mezo"),
-            curve("mezo", 0, 0.5, 4),
-            step("fzoo", **on_gpu),
-            curve("fzoo", 0, 0.6, 1, **on_gpu),
-        ]
-    )
+    here = [step("mezo"), curve("mezo", 0, 0.5, 4)]
+    there = [step("mezo", **on_gpu), curve("mezo", 0, 0.6, 1, **on_gpu)]
+    found = comparisons(together([here, there]))
     assert [(one.title, one.is_timed, one.lines[0].final()) for one in found] == [
         ("LeNet-5 on MNIST (quick)", True, [50.0]),
         ("LeNet-5 on MNIST on a GPU (gpu)", False, [60.0]),
