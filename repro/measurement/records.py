@@ -183,9 +183,9 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     """Combine the records of several runs of one artifact, keeping the current ones.
 
     A result is identified by its kind, point, engine, data set, processor and device. For each
-    result the records of the highest profile are kept, and for each seed those of the newest run; on clouds a
-    longer run of the same course stays, as the newest is its beginning. A single run is returned
-    unchanged.
+    result the records of the highest profile are kept, and for each seed those of the newest run;
+    on clouds a longer run of the same course stays, as the newest is its beginning. A single run is
+    returned unchanged.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
     if len(by_age) == 1:
