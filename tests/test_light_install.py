@@ -110,7 +110,7 @@ def test_the_ledger_and_the_planner_need_the_extra_plan_alone(tmp_path: Path) ->
     assert len(missed.stderr.splitlines()) == 1
 
 
-def test_the_engine_is_built_and_shown_with_its_extra_alone() -> None:
+def test_the_engine_s_command_starts_with_its_extra_alone() -> None:
     packages = brought("engine", known=extras())
     assert not packages & {"torch", "transformers", "tyro"}
     shown = run(COMMAND, "engine", "--help", packages=packages)

@@ -370,6 +370,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
     settings = {
         record.point["model"]: record.metrics for record in of_kind(records, "fig4_setting")
     }
+    ends = {model: _of_formats(model, metrics) for model, metrics in settings.items()}
     search = single(records, "equal_memory")
     gpt2 = settings["gpt2-medium"]
     small, large = settings["llama-7b"], settings["llama-13b"]
@@ -394,22 +395,22 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
             "A8-gpt2-medium",
             gpt2["total_bytes"] / GB,
             f"equation (2); 17 GB would need b = {gpt2['bytes_per_parameter_for_target']:.2f}; "
-            f"{_by_format('gpt2-medium', gpt2)}",
-            plausible=_of_formats("gpt2-medium", gpt2),
+            f"{_by_format(ends['gpt2-medium'])}",
+            plausible=ends["gpt2-medium"],
         ),
         Finding(
             "A8-llama-7b",
             small["total_bytes"] / GB,
             f"equation (3); with B = 1 it gives {small['total_bytes_batch_1'] / GB:.1f} GB, so the "
-            f"published figure may have left out the batch; {_by_format('llama-7b', small)}",
-            plausible=_of_formats("llama-7b", small),
+            f"published figure may have left out the batch; {_by_format(ends['llama-7b'])}",
+            plausible=ends["llama-7b"],
         ),
         Finding(
             "A8-llama-13b",
             large["total_bytes"] / GB,
             f"equation (3); the weights alone take {format_bytes(large['weights_bytes'])}, "
-            f"more than {format_bytes(TARGET_BYTES)}; {_by_format('llama-13b', large)}",
-            plausible=_of_formats("llama-13b", large),
+            f"more than {format_bytes(TARGET_BYTES)}; {_by_format(ends['llama-13b'])}",
+            plausible=ends["llama-13b"],
         ),
     ]
 
@@ -438,6 +439,6 @@ def _of_formats(model: str, metrics: Mapping[str, float]) -> tuple[float, float]
     return low, high
 
 
-def _by_format(model: str, metrics: Mapping[str, float]) -> str:
-    values = zip(_of_formats(model, metrics), _FORMATS, strict=True)
+def _by_format(ends: tuple[float, float]) -> str:
+    values = zip(ends, _FORMATS, strict=True)
     return ", ".join(f"{value:.1f} GB at b = {b:g}" for value, b in values)
