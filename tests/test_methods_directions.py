@@ -23,7 +23,7 @@ from repro.methods.rules import Estimator
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.torch_noise import TorchNoise
 
-SIZE, ESTIMATES = 6, 5_000
+SIZE, ESTIMATES = 6, 3_000
 CURVATURE = torch.linspace(0.5, 3, SIZE, dtype=torch.float64)
 THETA = torch.linspace(-1, 1.5, SIZE, dtype=torch.float64)
 GRADIENT = CURVATURE * THETA
@@ -53,8 +53,8 @@ def sparse_variance(_eps: float) -> torch.Tensor:
     [
         (TorchNoise, "two-sided", 0.5, GRADIENT, gaussian_variance(0)),
         (RademacherNoise, "two-sided", 0.5, GRADIENT, rademacher_variance(0)),
-        (TorchNoise, "one-sided", 0.5, GRADIENT, gaussian_variance(0.5)),
-        (RademacherNoise, "one-sided", 0.5, GRADIENT, rademacher_variance(0.5)),
+        (TorchNoise, "one-sided", 1.0, GRADIENT, gaussian_variance(1)),
+        (RademacherNoise, "one-sided", 1.0, GRADIENT, rademacher_variance(1)),
         (lambda: SparseNoise([0.5]), "two-sided", 0.5, GRADIENT * SMALL, sparse_variance(0)),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_killed_run_goes_on_with_the_points_that_are_missing(
 ) -> None:
     command = [
         *("run", "mezo_fig3", "--profile", "smoke"),
-        *("--simulate-contexts", "--simulate-layers", "--measure-layers"),
+        *("--parts", "measured", "--measure-layers"),
         *("--measure-contexts", "16", "--measure-context", "16", "--measure-hidden", "32"),
         *("--measure-heads", "4", "--measure-vocabulary", "64", "--out", str(tmp_path)),
     ]

@@ -84,9 +84,15 @@ def site(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for slug in SHOWN[:2]:
         shutil.copy(ROOT / "notebooks" / f"{slug}.ipynb", notebooks)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REPRO_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("REPRO_CACHE_DIR", str(target.parent / "cache"))
         build(results, notebooks, ROOT, target)
     return target
+
+
+@pytest.fixture
+def _built_before(site: Path, tmp_path: Path) -> None:
+    """The cache has what the site took to build."""
+    shutil.copytree(site.parent / "cache", tmp_path / "cache", dirs_exist_ok=True)
 
 
 def test_every_link_leads_somewhere(site: Path) -> None:
@@ -255,6 +261,7 @@ def test_every_page_has_an_icon_and_a_description(site: Path) -> None:
         assert re.search('rel="icon" href="([./]*favicon.svg|data:image/svg)', html), path
 
 
+@pytest.mark.usefixtures("_built_before")
 def test_a_second_build_renders_no_page_of_an_artifact_again(
     results: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,13 +274,9 @@ def test_a_second_build_renders_no_page_of_an_artifact_again(
 
     monkeypatch.setattr(pages.Pages, "artifact", counted)
     own = shutil.copytree(results, tmp_path / "results")
-    build(own, site / "notebooks", ROOT, tmp_path / "first")
-    assert sorted(rendered) == sorted(index.SLUGS)
-    rendered.clear()
     build(own, site / "notebooks", ROOT, tmp_path / "second")
     assert rendered == []
-    for name in ("first", "second"):
-        assert (tmp_path / name / MANIFEST).read_bytes() == (site / MANIFEST).read_bytes()
+    assert (tmp_path / "second" / MANIFEST).read_bytes() == (site / MANIFEST).read_bytes()
     run = max((own / "elasticzo_fig7").glob("*.jsonl"))
     run.write_bytes(run.read_bytes().replace(b"{", b"{ ", 1))
     build(own, site / "notebooks", ROOT, tmp_path / "third")
@@ -372,6 +375,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.usefixtures("_built_before")
 def test_the_command_writes_the_site(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
