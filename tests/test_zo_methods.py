@@ -29,6 +29,7 @@ from repro.measurement.environment import capture
 from repro.measurement.isolation import run_isolated
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, read_run, together
+from repro.measurement.renamed import with_present_names
 from repro.measurement.result_cache import ResultCache
 from repro.memory.measured import MeasuredPeak
 from repro.models.lean import LeanConv2d
@@ -244,10 +245,22 @@ def made(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -
     )  # fmt: skip
 
 
-def curve(arm: str, seed: int, end: float, seconds: float, lr: float = 0.1, **of: Any) -> Record:
+def point_of(arm: str, device: str = "cpu") -> dict[str, str]:
+    return {"task": "mnist", "arm": arm, "device": device}
+
+
+def curve(
+    arm: str,
+    seed: int,
+    end: float,
+    seconds: float,
+    lr: float = 0.1,
+    device: str = "cpu",
+    **of: Any,
+) -> Record:
     return made(
         "run",
-        {"task": "mnist", "arm": arm},
+        point_of(arm, device),
         {
             "steps": [0, 10], "forward_passes": [0, 20], "cpu_seconds": [0, seconds],
             "accuracy": [0.1, end], "loss": [2.3, 1 - end], "divergence": "",
@@ -259,10 +272,8 @@ def curve(arm: str, seed: int, end: float, seconds: float, lr: float = 0.1, **of
     )  # fmt: skip
 
 
-def step(arm: str, **of: Any) -> Record:
-    return made(
-        "step", {"task": "mnist", "arm": arm}, {"peak_bytes": 2e6, "weights_bytes": 1e6}, **of
-    )
+def step(arm: str, device: str = "cpu", **of: Any) -> Record:
+    return made("step", point_of(arm, device), {"peak_bytes": 2e6, "weights_bytes": 1e6}, **of)
 
 
 def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> None:
@@ -271,7 +282,7 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
         curve("mezo", 0, 0.5, 4),
         curve("mezo", 1, 0.7, 4),
         curve("elasticzo", 0, 0.9, 8),
-        made("run", {"task": "mnist", "arm": "bp"}, {"divergence": "nan"}, seed=0),
+        made("run", point_of("bp"), {"divergence": "nan"}, seed=0),
     ]
     rows = tables.ranking(records).to_dict("records")
     assert [row["method"] for row in rows] == ["ElasticZO", "MeZO", "BP, SGD"]
@@ -291,7 +302,7 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
 
 
 def test_runs_that_shared_a_gpu_are_not_compared_by_time() -> None:
-    on_gpu = {"config": {"device": "cuda"}, "profile": "gpu"}
+    on_gpu: Any = {"device": "cuda", "profile": "gpu"}
     records = [step("mezo", **on_gpu), curve("mezo", 0, 0.5, 4, **on_gpu)]
     (row,) = tables.ranking(records).to_dict("records")
     assert row["at equal forward passes (%)"] == "50.00"
@@ -323,7 +334,7 @@ def test_every_method_trains_a_language_model_on_a_gpu(arm: str, tmp_path: Path)
 
 
 def test_the_figure_says_if_every_run_diverged() -> None:
-    failed = made("run", {"task": "mnist", "arm": "bp"}, {"divergence": "nan"}, seed=0)
+    failed = made("run", point_of("bp"), {"divergence": "nan"}, seed=0)
     figure = zo_methods([step("bp"), failed])
     assert [text.get_text() for text in figure.axes[0].texts] == ["every run diverged"]
     plt.close(figure)
@@ -345,7 +356,7 @@ def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
 
 def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
     """Also if both have a method, whose records would otherwise replace each other."""
-    on_gpu = {"config": {"device": "cuda"}, "profile": "gpu"}
+    on_gpu: Any = {"device": "cuda", "profile": "gpu"}
     here = [step("mezo"), curve("mezo", 0, 0.5, 4)]
     there = [step("mezo", **on_gpu), curve("mezo", 0, 0.6, 1, **on_gpu)]
     found = comparisons(together([here, there]))
@@ -353,6 +364,15 @@ def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
         ("LeNet-5 on MNIST (quick)", True, [50.0]),
         ("LeNet-5 on MNIST on a GPU (gpu)", False, [60.0]),
     ]
+
+
+def test_the_device_of_older_records_is_that_of_their_configuration() -> None:
+    older = [
+        made("step", {"task": "sst2", "arm": "mezo"}, {}, config=config)
+        for config in ({}, {"device": "cuda"})
+    ]
+    points = [record.point for record in with_present_names(older)]
+    assert [point["device"] for point in points] == ["cpu", "cuda"]
 
 
 @pytest.mark.parametrize(

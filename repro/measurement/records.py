@@ -75,11 +75,6 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return (self.environment.gpu or self.environment.cpu) if self.kind == "zero_shot" else ""
 
     @property
-    def device(self) -> str:
-        """The device of a comparison of methods, which is made on each apart; empty for others."""
-        return str(self.config.get("device", "cpu")) if self.artifact == "zo_methods" else ""
-
-    @property
     def code(self) -> tuple[str | None, bool | None]:
         """Commit of the code that computed it, and whether its working tree was dirty.
 
@@ -182,9 +177,9 @@ def read_runs(paths: Iterable[Path]) -> list[Record]:
 def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     """Combine the records of several runs of one artifact, keeping the current ones.
 
-    A result is identified by its kind, point, engine, data set, processor and device. For each
-    result the records of the highest profile are kept, and for each seed those of the newest run;
-    on clouds a longer run of the same course stays, as the newest is its beginning. A single run is
+    A result is identified by its kind, point, engine, data set and processor. For each result
+    the records of the highest profile are kept, and for each seed those of the newest run; on
+    clouds a longer run of the same course stays, as the newest is its beginning. A single run is
     returned unchanged.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
@@ -195,14 +190,7 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     place = 0
     for age, run in enumerate(by_age):
         for record in run:
-            of = (
-                record.kind,
-                record.point,
-                record.engine,
-                record.dataset,
-                record.processor,
-                record.device,
-            )
+            of = (record.kind, record.point, record.engine, record.dataset, record.processor)
             # sorted, so that the order of the coordinates in a point does not matter
             result, height = msgspec.json.encode(of, order="deterministic"), rank(record.profile)
             highest[result] = max(height, highest.get(result, height))

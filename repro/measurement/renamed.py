@@ -35,6 +35,7 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     - The data set ``clouds`` becomes the data set used for training. If the file does not name it,
       it is ``shapes40``, the one used without ModelNet40.
     - Records of counted signs from before the batch size was a setting get it in their point.
+    - Points of the comparison of methods get the device that their configuration names.
     - Table 1's number of epochs on clouds, once a single one, becomes a list.
     - In Table 2 a network without fine-tuning, once without its engine, gets it: the engine trains
       integers from scratch wherever it fine-tunes.
@@ -54,6 +55,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             config["datasets"] = [clouds if name == _COLUMN else name for name in datasets]
         if artifact == "elasticzo_int8_sign" and "batch" not in point:
             point = {**point, "batch": record.metrics["settings"]["batch"]}
+        if artifact == "zo_methods":
+            point.setdefault("device", config.get("device", "cpu"))
         if artifact == "elasticzo_table1" and isinstance(config.get("cloud_epochs"), int):
             config["cloud_epochs"] = [config["cloud_epochs"]]
         if "grid_seconds" in config:

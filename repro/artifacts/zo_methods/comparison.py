@@ -151,4 +151,4 @@ def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:
 
 
 def _task_and_device(record: Record) -> tuple[str, str]:
-    return record.point["task"], record.device
+    return record.point["task"], record.point["device"]

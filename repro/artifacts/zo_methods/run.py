@@ -1,6 +1,6 @@
 """Measure the step of each arm, tune its learning rate, and train it.
 
-Kinds of results, each with ``task`` and ``arm`` in its point:
+Kinds of results, each with ``task``, ``arm`` and ``device`` in its point:
 
 - ``step``: the cost of a step in forward passes, by FLOPs, and its peak memory.
 - ``grid``: a run at one learning rate, ``lr`` in the point, evaluated at its end on held-out items.
@@ -122,7 +122,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
 
 
 def _point(run: MethodRun) -> dict[str, Any]:
-    return {"task": run.task, "arm": run.arm}
+    return {"task": run.task, "arm": run.arm, "device": run.device}
 
 
 def _base_run(config: Config, task: str, arm: str) -> MethodRun:
