@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from repro.methods.mezo import MeZO
 from repro.methods.noise import Noise
 from repro.methods.perturbed_weights import Restore
 from repro.methods.rademacher import RademacherNoise
-from repro.methods.rules import Estimator
+from repro.methods.rules import Estimator, sign
 from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.torch_noise import TorchNoise
 
@@ -125,9 +126,11 @@ def sparse_signs(theta: torch.Tensor) -> Noise:
     return SparseNoise(thresholds_of([theta], 0.5), RademacherNoise())
 
 
+ZO_SIGN_SGD = partial(MeZO, rule=sign)
 METHODS: dict[str, tuple[Any, Callable[[torch.Tensor], Noise]]] = {
     "mezo": (MeZO, lambda _: TorchNoise(64)),
     "rademacher": (MeZO, lambda _: RademacherNoise()),
+    "sign": (ZO_SIGN_SGD, lambda _: RademacherNoise()),
     "fzoo": (FZOO, lambda _: RademacherNoise()),
     "meazo": (MEAZO, lambda _: TorchNoise()),
     "sparse": (MeZO, sparse),
@@ -181,7 +184,7 @@ def test_each_method_resumes_bit_by_bit(method: str) -> None:
 def test_each_method_minimises_the_quadratic(method: str) -> None:
     kind, make_noise = METHODS[method]
     theta = nn.Parameter(vector(size=40).double())
-    lr = {FZOO: 2e-5, MEAZO: 2e-3}.get(kind, 0.02)
+    lr = {FZOO: 2e-5, MEAZO: 2e-3, ZO_SIGN_SGD: 5e-3}.get(kind, 0.02)
     settings = {"lr": lr, "eps": 1e-3, "perturbations": 4}
     optimizer = kind([theta], noise=make_noise(theta), **settings)
     small = theta.detach().abs() <= (
@@ -194,6 +197,22 @@ def test_each_method_minimises_the_quadratic(method: str) -> None:
         optimizer.step(quadratic(theta))
     assert float(theta.detach()[small].square().sum()) < 0.6 * float(before[small].square().sum())
     assert torch.equal(theta.detach()[~small], before[~small])
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0, 2.0**20, 2.0**-20, 0.0])
+def test_steps_by_the_sign_move_every_weight_by_the_learning_rate(scale: float) -> None:
+    """Downhill, whatever the scale of the loss, and not at all if both losses are equal."""
+    theta = nn.Parameter(vector(size=40).double())
+    before = theta.detach().clone()
+    lr = 2.0**-7
+    mezo = ZO_SIGN_SGD([theta], lr=lr, eps=1e-3, noise=RademacherNoise())
+    mezo.step(lambda: scale * float(theta.detach().sum()))
+    moved = theta.detach() - before
+    if not scale:
+        assert float(moved.abs().max()) < 1e-9  # rounding of the restore
+        return
+    assert torch.allclose(moved.abs(), torch.full_like(moved, lr))
+    assert (float(moved.sum()) < 0) == (scale > 0)
 
 
 def test_a_log_names_the_thresholds_it_needs() -> None:

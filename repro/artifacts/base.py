@@ -81,6 +81,7 @@ def lazy(path: str, *first: object) -> Callable[..., Any]:
         module, _, name = path.partition(":")
         return getattr(import_module(module), name)(*first, *arguments, **named)
 
+    imported.__name__ = path.rpartition(":")[2]
     return imported
 
 

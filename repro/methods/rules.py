@@ -26,6 +26,16 @@ def sgd(estimates: Sequence[GradientEstimate]) -> list[float]:
     return [estimate.projected_gradient for estimate in estimates]
 
 
+def sign(estimates: Sequence[GradientEstimate]) -> list[float]:
+    """Return the signs of the projected gradients, so that all steps have one length.
+
+    ZO-signSGD (Liu et al. 2019; for language models Zhang et al. 2024, arXiv 2402.11592) steps
+    along the sign of each coordinate of the estimate g z. With random signs as z and one estimate a
+    step this is sign(g) z, and every weight moves by lr. With other z the step is along z or -z.
+    """
+    return [float((g > 0) - (g < 0)) for g in sgd(estimates)]
+
+
 def by_spread(estimates: Sequence[GradientEstimate]) -> list[float]:
     """Return the projected gradients over the standard deviation of the perturbed losses.
 

@@ -19,8 +19,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from repro.core import atomic
 
-PALETTE = [*sns.color_palette("colorblind"), *sns.color_palette(["#332288", "#882255"])]
-"""Twelve colours that colour-blind readers can tell apart; the last two are Paul Tol's."""
+PALETTE = [*sns.color_palette("colorblind"), *sns.color_palette(["#332288", "#882255", "#999933"])]
+"""Colours that colour-blind readers can tell apart; the last three are Paul Tol's."""
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, _, _, _, CYAN, *_ = PALETTE
 INK = "#333333"
 NEUTRAL = "#7a7a7a"

@@ -67,6 +67,14 @@ ARMS: dict[str, ComparedMethod] = {
         "MeZO, clipped", 6, {"images": 3.2e-2}, settings={"clip": 0.025}
     ),
     "mezo_signs": ComparedMethod("MeZO, random signs", 9, noise=_SIGNS),
+    "mezo_sign": ComparedMethod(
+        "ZO-signSGD",
+        12,
+        # every weight moves by the learning rate
+        {"images": 1e-3, "text": 1e-4},
+        settings={"rule": lazy("repro.methods.rules:sign")},
+        noise=_SIGNS,
+    ),
     "mezo_one_sided": ComparedMethod("MeZO, one-sided", 4, settings={"estimator": "one-sided"}),
     "mezo_sparse": ComparedMethod(
         "Sparse MeZO", 5, {"images": 3.2e-3, "text": 1e-5}, noise=_SMALL_WEIGHTS
