@@ -413,6 +413,24 @@ def test_no_damage_of_a_checkpoint_passes(tmp_path: Path) -> None:
         assert not checkpoint.path.exists()
 
 
+def test_a_state_that_the_memory_cannot_hold_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "state.pt")
+    checkpoint.save(state())
+    content = checkpoint.path.read_bytes()
+
+    def full(*_: Any, map_location: str, **__: Any) -> None:
+        assert map_location == "cpu"  # also if this machine has a GPU, which may be full
+        raise torch.OutOfMemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", full)
+        with pytest.raises(torch.OutOfMemoryError), checkpoint.explained():
+            checkpoint.load()
+    assert checkpoint.path.read_bytes() == content
+
+
 @pytest.mark.parametrize("content", [[1, 2], {"x": 1}, torch.zeros(3), None])
 def test_what_another_program_has_saved_is_no_state(content: Any, tmp_path: Path) -> None:
     path = tmp_path / "state.pt"

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -393,6 +394,9 @@ def test_a_batch_that_does_not_fit_touches_no_weight(what: str, message: str) ->
         (13, {}, "partition C = 13: must be from 0 to 12"),
         (12, {"r_max": 1}, "r_max = 1"),
         (12, {"p_zero": 1.0}, r"p_zero = 1\.0"),
+        (12, {"p_zero": "0.5"}, "p_zero = '0.5': must be from 0"),
+        (12, {"seed": 0.5}, r"seed = 0\.5: must be a whole number"),
+        (12, {"seed": 2**64}, "must be a whole number from -2"),
         (12, {"b_zo": 7}, "b_zo = 7: must be a whole number from 0 to 6"),
         (12, {"b_bp": -1}, "b_bp = -1"),
         (12, {"b_bp": True}, "b_bp = True"),
@@ -406,6 +410,15 @@ def test_wrong_settings_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         ElasticZOInt8(lenet(), partition, **changes)
+
+
+def test_a_seed_of_numpy_is_that_of_python() -> None:
+    found = []
+    for seed in (5, np.int64(5)):
+        elastic = ElasticZOInt8(lenet(), "fc3", seed=seed)  # type: ignore[arg-type]
+        elastic.step(*batch())
+        found.append(elastic.network.parameters)
+    assert torch.equal(*found)
 
 
 def test_settings_are_checked_again_at_every_step() -> None:
@@ -430,12 +443,16 @@ def test_a_network_that_never_moves_is_warned_of_once(engine: bool, request: Any
 
     still = made(IntegerNetwork.quantised(structure))
     train(still, 99)
+    moved = still.state_dict() | {"has_moved": True}
     with pytest.warns(UserWarning, match="g = 0 in each of the first 100 steps: sign = 'integer'"):
         train(still, 1, first=99)
     train(still, 1, first=100)
     moving = made(lenet())
     train(moving, 101)
     assert moving.has_moved
+    resumed = made(IntegerNetwork.quantised(structure))
+    resumed.load_state_dict(moved)
+    train(resumed, 1, first=99)  # without a warning, as it moved before
 
 
 def test_a_method_shows_its_settings() -> None:

@@ -92,11 +92,17 @@ def saturating(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Ten
     return out.copy_(pairs.sum(3).clamp(-(2**15), 2**15 - 1).sum(2))
 
 
-def test_a_saturating_product_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATHS", (saturating, by_products))
+def in_float32(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """NITI's own way, exact up to sums of 2^24."""
+    return out.copy_(a.float() @ b.float())
+
+
+@pytest.mark.parametrize("inexact", [saturating, in_float32])
+def test_an_inexact_product_is_noticed(inexact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATHS", (inexact, by_products))
     fastest_exact.cache_clear()
     assert fastest_exact(CPU) is by_products
-    monkeypatch.setattr(module, "PATHS", (saturating,))
+    monkeypatch.setattr(module, "PATHS", (inexact,))
     fastest_exact.cache_clear()
     with pytest.raises(ReproError, match="no exact integer matrix product on cpu"):
         fastest_exact(CPU)

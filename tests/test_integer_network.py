@@ -17,11 +17,11 @@ from repro.integer.matmul import PATHS, Path, fastest_exact, is_exact
 from repro.integer.network import IntegerNetwork, SavedTensors
 from repro.integer.quantise import quantise
 from repro.integer.rounding import magnitude_range
-from repro.integer.structure import without_bias_and_norm
+from repro.integer.structure import plain_window, without_bias_and_norm
 from repro.integer.tensor import IntegerTensor
 from repro.methods.parameters import split_at
 from repro.models.lenet5 import lenet5
-from repro.models.pointnet import pointnet
+from repro.models.pointnet import MaxOverPoints, pointnet
 
 VERSIONS = ("v1", "v2")
 
@@ -261,13 +261,52 @@ def test_state_goes_to_another_network_and_is_a_copy() -> None:
 def test_foreign_states_are_refused_and_change_nothing() -> None:
     network, foreign = lenet(), small(0, "v2", 1)
     before = network.parameters.clone()
-    with pytest.raises(UsageError, match="state of 72 weights in layers conv, fc"):
+    with pytest.raises(UsageError, match=r"state of weights .*'conv': .*this network has .*'fc3'"):
         network.load_state_dict(foreign.state_dict())
     state = network.state_dict()
     state["parameters"][5] = -128
     with pytest.raises(UsageError, match="from -127 to 127"):
         network.load_state_dict(state)
+    for name, wrong in (("fc2", 0.5), ("fc3", None)):
+        state = network.state_dict()
+        state["parameters"].zero_()
+        state["exponents"][name] = wrong
+        with pytest.raises(UsageError, match=f"exponent of layer {name} = {wrong}"):
+            network.load_state_dict(state)
+    wide, deep = (
+        IntegerNetwork.random(
+            nn.Sequential(nn.Linear(i, j, bias=False), nn.Linear(j, k, bias=False)), seed=0
+        )
+        for i, j, k in ((12, 2, 6), (4, 6, 2))
+    )
+    with pytest.raises(UsageError, match=r"\(2, 12\).*\(6, 4\)"):  # as many weights
+        deep.load_state_dict(wide.state_dict())
     assert torch.equal(network.parameters, before)
+
+
+@pytest.mark.parametrize(
+    ("layers", "shape", "message"),
+    [
+        ([nn.Conv2d(1, 4, 1, bias=False), nn.Linear(4, 3, bias=False)], (1, 4, 4), "2 or 3; nn.Fl"),
+        ([nn.Conv2d(1, 4, 3, bias=False)], (9,), "has 2 axes with the batch, must have 4"),
+        ([nn.Conv2d(1, 4, 5, padding=1, bias=False)], (1, 2, 9), "2 x 9, must be at least 3 x 3"),
+        ([nn.Linear(3, 4, bias=False), nn.MaxPool2d(2)], (5, 3), "has 3 axes .* must have 4"),
+        ([nn.Conv2d(1, 4, 3, bias=False), nn.MaxPool2d(4)], (1, 5, 9), "at least 4 x 4"),
+        ([nn.Linear(3, 4, bias=False), MaxOverPoints()], (3,), "has 2 axes .* must have 3"),
+    ],
+)
+def test_inputs_that_a_layer_cannot_take_are_refused(
+    layers: list[nn.Module], shape: tuple[int, ...], message: str
+) -> None:
+    """Also where sizes agree by chance, so that some product could be computed."""
+    network = IntegerNetwork.random(nn.Sequential(*layers), seed=0)
+    with pytest.raises(UsageError, match=message):
+        network(IntegerTensor(torch.ones(2, *shape, dtype=torch.int8), 0))
+
+
+def test_square_windows_may_be_pairs() -> None:
+    of_pairs = nn.MaxPool2d((2, 2), stride=(2, 2), padding=(0, 0))
+    assert plain_window(of_pairs) == plain_window(nn.MaxPool2d(2)) == 2
 
 
 @pytest.mark.parametrize(
@@ -283,7 +322,7 @@ def test_foreign_states_are_refused_and_change_nothing() -> None:
         (nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect", bias=False), "zeros"),
         (nn.MaxPool2d(3, stride=2), "stride = size"),
         (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode=False"),
-        (nn.MaxPool2d((2, 2)), "square windows"),
+        (nn.MaxPool2d((2, 3)), "square windows"),
         (nn.MaxPool2d(0), "square windows"),
     ],
 )

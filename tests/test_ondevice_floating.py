@@ -210,6 +210,27 @@ def test_a_loss_that_is_not_finite_ends_the_step() -> None:
     assert native.steps == 0
 
 
+@pytest.mark.parametrize("partition", [0, "fc2"])
+def test_an_update_beyond_float32_moves_nothing(partition: Any) -> None:
+    model = network()
+    before = [parameter.data.clone() for parameter in model.parameters()]
+    native = NativeElasticZO(model, IMAGE, partition, lr=1e39, eps=EPS)
+    with pytest.raises(DivergedError, match=r"step 1: losses .*, learning rate times g = "):
+        native.step(*batch())
+    for own, expected in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(own.data, expected)
+    assert native.steps == 0
+
+
+def test_the_error_does_not_promise_running_statistics_back() -> None:
+    model = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(5, 4))
+    native = NativeElasticZO(model, (3,), 2, lr=LR, eps=EPS)
+    native.perturb_(1, 1e38)
+    with pytest.raises(DivergedError, match="running statistics are not"):
+        native.step(torch.full((4, 3), 1e3), torch.arange(4))
+    assert not all(buffer.isfinite().all() for buffer in model.buffers())
+
+
 def test_a_refused_batch_moves_nothing() -> None:
     model = network()
     before = [parameter.data.clone() for parameter in model.parameters()]

@@ -1,5 +1,6 @@
 """Whatever the engine is given, it computes what PyTorch does or says what is wrong."""
 
+import copy
 import math
 import warnings
 from typing import Any
@@ -9,12 +10,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from repro.core.errors import ReproError, UsageError
+from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import DivergedError
-from repro.models.pointnet import MaxOverPoints
+from repro.models.pointnet import MaxOverPoints, PointBatchNorm
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
 
@@ -30,7 +33,9 @@ SHAPES = st.one_of(
     st.tuples(SIZES, SIZES, SIZES, SIZES),
     st.just(()),
 )
-KINDS = st.sampled_from(["linear", "linear", "conv", "conv", "relu", "pool", "flatten", "points"])
+KINDS = st.sampled_from(
+    ["linear", "linear", "conv", "conv", "norm", "relu", "pool", "flatten", "points"]
+)
 COUNTS = st.one_of(st.sampled_from([0, -1, 2**31, 2**63, 2**64, 2**70]), st.integers(-3, 40))
 NUMBERS = st.one_of(
     st.sampled_from([0.0, 1.0, -1.0, 1e-50, 1e300, math.inf, -math.inf, math.nan]), st.floats(-2, 2)
@@ -59,7 +64,11 @@ def structures(draw: st.DrawFn, *, bias: bool) -> tuple[nn.Sequential, tuple[int
             )
             if len(shape) == 3:
                 shape = (out, *(max(n + 2 * padding - side + 1, 0) for n in shape[1:]))
-        elif kind == "relu":
+        elif kind == "norm" and bias:  # none in integers
+            of_images = len(shape) == 3
+            features = max(shape[0 if of_images else -1] if shape else 1, 1)
+            layers.append((nn.BatchNorm2d if of_images else PointBatchNorm)(features))
+        elif kind in ("relu", "norm"):
             layers.append(nn.ReLU())
         elif kind == "pool":
             side = draw(st.integers(1, 4))
@@ -86,38 +95,56 @@ def _empty_layers() -> Any:
 @given(made=structures(bias=True), data=st.data())
 def test_a_float_network_is_computed_or_refused(made: Any, data: st.DataObject) -> None:
     model, shape = made
-    size = data.draw(st.integers(1, 20))
+    size, partition = data.draw(st.integers(1, 20)), data.draw(st.integers(0, len(model)))
     inputs = torch.randn(size, *shape)
+    reference = copy.deepcopy(model)
     try:
-        native = NativeElasticZO(
-            model, shape, data.draw(st.integers(0, len(model))), lr=0.1, eps=1e-2, capacity=size
-        )
+        native = NativeElasticZO(model, shape, partition, lr=0.1, eps=1e-2, capacity=size)
     except UsageError:
         return
-    expected = model(inputs).detach()
+    expected = reference.eval()(inputs).detach()
     torch.testing.assert_close(native.forward(inputs), expected, rtol=1e-4, atol=1e-4)
-    native.step(inputs, torch.randint(0, expected.shape[1], (size,)))
-    assert native.steps == 1
+    reference.train()
+    labels = torch.randint(0, expected.shape[1], (size,))
+    sgd = torch.optim.SGD(reference.parameters(), lr=0.1)
+    for step in range(2):
+        try:
+            native.step(inputs, labels)
+        except UsageError:  # one value for each channel of a batch norm
+            with pytest.raises(ValueError, match="more than 1 value"):
+                reference(inputs)
+            return
+        assert native.steps == step + 1
+        if native.start == 0:
+            sgd.zero_grad()
+            cross_entropy(reference(inputs), labels).backward()
+            sgd.step()
+            for own, other in zip(model.parameters(), reference.parameters(), strict=True):
+                torch.testing.assert_close(own, other, rtol=1e-2, atol=2e-3)
 
 
 @fuzz
 @given(made=structures(bias=False), data=st.data())
 def test_an_integer_network_is_computed_or_refused(made: Any, data: st.DataObject) -> None:
     structure, shape = made
-    size = data.draw(st.integers(1, 20))
+    size, partition = data.draw(st.integers(1, 20)), data.draw(st.integers(0, len(structure)))
     try:
         network = IntegerNetwork.random(structure, seed=0)
         native = NativeElasticZOInt8(
-            network, structure, shape, data.draw(st.integers(0, len(structure))), capacity=size
+            network, structure, shape, partition, capacity=size, sign="integer"
         )
     except ReproError:
         return
+    by_pytorch = ElasticZOInt8(IntegerNetwork.random(structure, seed=0), partition, sign="integer")
     inputs = IntegerTensor(torch.randint(-127, 128, (size, *shape), dtype=torch.int8), -5)
     expected, found = network.forward(inputs), native.forward(inputs)
     assert torch.equal(found.values, expected.values)
     assert found.exponent == expected.exponent
-    native.step(inputs, torch.randint(0, expected.values.shape[1], (size,)))
-    assert native.steps == 1
+    labels = torch.randint(0, expected.values.shape[1], (size,))
+    for _ in range(2):
+        native.step(inputs, labels)
+        by_pytorch.step(inputs, labels)
+        assert torch.equal(network.parameters, by_pytorch.network.parameters)
 
 
 def small() -> nn.Sequential:

@@ -122,6 +122,17 @@ def test_a_run_goes_on_with_the_other_engine() -> None:
     assert resumed.state_dict() == reference.state_dict()
 
 
+def test_settings_may_change_between_steps() -> None:
+    pair = both("fc3", sign="integer")
+    for step, (p_zero, b_zo, b_bp) in enumerate([(0.33, 1, 5), (0.5, 5, 4), (0.9, 0, 3)]):
+        for method in pair:
+            method.p_zero, method.b_zo, method.b_bp = p_zero, b_zo, b_bp
+            method.step(*batch(step, 16))
+    reference, native = pair
+    assert torch.equal(native.network.parameters, reference.network.parameters)
+    assert native.state_dict() == reference.state_dict()
+
+
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("scale", [1, 8])
 def test_a_watch_sees_the_passes_of_the_reference(partition: str, scale: int) -> None:
@@ -335,6 +346,9 @@ def test_refuses_networks_that_it_has_no_kernels_for() -> None:
         UsageError, match=r"samples of shape \(0, 3\): every size must be at least 1"
     ):
         NativeElasticZOInt8(IntegerNetwork.random(cloud, seed=0), cloud, (0, shape[1]), 0)
+    without_relu = nn.Sequential(*(m for m in structure if not isinstance(m, nn.ReLU)))
+    with pytest.raises(UsageError, match=r"structure's layers are .* the network's"):
+        NativeElasticZOInt8(network, without_relu, IMAGE, 0)
     with pytest.raises(UsageError, match="instructions = 'mmx'"):
         NativeElasticZOInt8(network, structure, IMAGE, 0, instructions="mmx")
 

@@ -54,6 +54,7 @@ NETWORKS: dict[str, tuple[Any, tuple[int, ...], list[int]]] = {
     "uneven cloud": (uneven_network, (37, 2), [9, 7, 4, 2, 0]),
     "one shared layer": (one_shared_layer, (66, 3), [4, 3, 0]),
     "images": (image_network, (2, 6, 10), [9, 4, 0]),
+    "images with a row and a column outside the windows": (image_network, (2, 7, 11), [9, 4, 0]),
     "pointnet": (lambda: pointnet(classes=10), (20, 3), [21, 20, 0]),
 }
 """How to make each, the shape of its samples, and the partition points C to try."""

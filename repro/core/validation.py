@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import fields
 from functools import cache, partial
+from operator import index
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -25,12 +26,20 @@ def require_whole(name: str, value: object, least: int = 0, most: float = math.i
     return value
 
 
+def whole_seed(seed: object) -> int:
+    """Return a seed as Python's ``int``, else raise ``UsageError``; NumPy's integers may be one."""
+    is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
+    if not is_whole or not -(1 << 63) <= index(seed) < 1 << 64:  # type: ignore[arg-type]
+        raise UsageError(f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1")
+    return index(seed)  # type: ignore[arg-type]
+
+
 def require_positive_int(name: str, value: object) -> int:
     """Return ``value`` if it is an integer of at least 1, else raise ``UsageError``."""
     return require_whole(name, value, 1)
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
     """Return whether ``value`` is a finite number; True and text are none."""
     try:
         return not isinstance(value, bool) and math.isfinite(value)  # type: ignore[arg-type]
@@ -40,14 +49,14 @@ def _is_finite(value: object) -> bool:
 
 def require_positive(name: str, value: float) -> float:
     """Return ``value`` if it is finite and above 0, else raise ``UsageError``."""
-    if not _is_finite(value) or value <= 0:
+    if not is_finite(value) or value <= 0:
         raise UsageError(f"{name} = {value!r}: must be a finite number above 0")
     return value
 
 
 def require_not_negative(name: str, value: float) -> float:
     """Return ``value`` if it is finite and at least 0, else raise ``UsageError``."""
-    if not _is_finite(value) or value < 0:
+    if not is_finite(value) or value < 0:
         raise UsageError(f"{name} = {value!r}: must be a finite number of at least 0")
     return value
 

@@ -25,10 +25,13 @@ OUTPUTS = 24
 class IntegerConv2d(Weighted):
     """A square convolution: weight [out, in, k, k], x [H, in, W, B]; stride 1, no bias."""
 
+    axes = (4,)
+
     def __init__(self, weight: IntegerTensor, padding: int) -> None:
         """Take the weight and the number of zeros added on each side, fewer than k."""
         super().__init__(weight)
         self.padding = padding
+        self.smallest = self.kernel - 2 * padding
 
     @property
     def kernel(self) -> int:

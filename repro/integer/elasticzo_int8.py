@@ -17,7 +17,7 @@ from torch import Tensor
 from repro.core.errors import UsageError
 from repro.core.names import IntegerActivations, IntegerRestore, SignRule
 from repro.core.signals import uninterrupted
-from repro.core.validation import require_choice
+from repro.core.validation import require_choice, whole_seed
 from repro.integer.counter import stream_key, words_
 from repro.integer.layers import Weighted
 from repro.integer.limits import check_bits, check_p_zero, check_r_max
@@ -74,8 +74,8 @@ class Rules(TypedDict, total=False):
 class Algorithm2(ABC):
     """The settings and the state of Algorithm 2, shared by PyTorch and the on-device engine.
 
-    ``p_zero`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the paper's
-    schedule.
+    ``p_zero``, ``b_zo`` and ``b_bp`` may be set between steps; ``repro.integer.schedule`` has the
+    paper's schedule.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Algorithm2(ABC):
         """Called with both passes of every estimate."""
         self.activations = require_choice("activations", activations, get_args(IntegerActivations))
         self.restore = require_choice("restore", restore, get_args(IntegerRestore))
-        self.seed = seed
+        self.seed = whole_seed(seed)
         self.steps = 0
         """Steps done."""
         self.restores = Restores(0, 0)
         self.has_moved = False
-        """Whether a step of this object had g = 1 or -1."""
+        """Whether a step had g = 1 or -1."""
         self.last: StepInfo | None = None
         check_r_max("r_max", r_max)
         self.check_schedule()
@@ -136,9 +136,8 @@ class Algorithm2(ABC):
         """Count a step that perturbed ``weights``, of which ``inexact`` were not restored."""
         self.restores = Restores(self.restores.inexact + inexact, self.restores.total + weights)
 
-    def check_moved(self, g: int) -> None:
-        """Take the ternary g of the last step; warn if the first 100 steps had only zeros."""
-        self.has_moved |= g != 0
+    def warn_if_unmoved(self) -> None:
+        """Warn if g was 0 in each of the first 100 steps."""
         if self.steps == _ENOUGH and not self.has_moved:
             warnings.warn(
                 f"g = 0 in each of the first {_ENOUGH} steps: sign = {self.sign!r} finds the "
@@ -153,15 +152,19 @@ class Algorithm2(ABC):
             "seed": self.seed,
             "steps": self.steps,
             "p_zero": self.p_zero,
+            "b_zo": self.b_zo,
             "b_bp": self.b_bp,
             "restores": (self.restores.inexact, self.restores.total),
+            "has_moved": self.has_moved,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a ``state_dict`` of either engine."""
         self.seed, self.steps = state["seed"], state["steps"]
         self.p_zero, self.b_bp = state["p_zero"], state["b_bp"]
+        self.b_zo = state.get("b_zo", self.b_zo)  # older states lack it
         self.restores = Restores(*state["restores"])
+        self.has_moved = state.get("has_moved", True)  # older states lack it
 
 
 class ElasticZOInt8(Algorithm2):
@@ -222,8 +225,8 @@ class ElasticZOInt8(Algorithm2):
             the loss of the only pass), and the estimate, whose projected gradient is the ternary g.
 
         Raises:
-            UsageError: ``p_zero`` or ``b_bp`` is out of range, or the batch does not fit the
-                network; no weight has been touched.
+            UsageError: ``p_zero``, ``b_zo`` or ``b_bp`` is out of range, or the batch does not fit
+                the network; no weight has been touched.
             KeyboardInterrupt: between two passes over the weights, which are then restored, or
                 after the whole step.
         """
@@ -262,11 +265,12 @@ class ElasticZOInt8(Algorithm2):
             with timer("update"), uninterrupted():
                 perturbation.restore_and_descend(found.sign, self.b_zo)
                 self.count_restores(perturbation.clipped, sum(sizes))
+                self.has_moved |= found.sign != 0
                 self._descend(updates)
         except BaseException:
             perturbation.restore()
             raise
-        self.check_moved(found.sign)
+        self.warn_if_unmoved()
         estimate = GradientEstimate(key, found.loss_plus, found.loss_minus, found.sign)
         mean = (found.loss_plus + found.loss_minus) / 2
         return StepInfo(mean, (estimate,), timer.seconds)
@@ -317,7 +321,12 @@ class ElasticZOInt8(Algorithm2):
         """Validate the batch before any weight changes; each new shape takes a forward pass."""
         require_integers(inputs)
         values = inputs.values
-        if len(values) == 0 or labels.shape != values.shape[:1] or labels.dtype != torch.int64:
+        if (
+            values.dim() == 0
+            or len(values) == 0
+            or labels.shape != values.shape[:1]
+            or labels.dtype != torch.int64
+        ):
             raise UsageError(
                 f"labels {tuple(labels.shape)} of {labels.dtype} for inputs "
                 f"{tuple(values.shape)}: must be one int64 for each of at least one input"

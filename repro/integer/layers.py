@@ -6,6 +6,7 @@ the features, and the rows of a convolution or a pooling window are long contigu
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,9 +18,19 @@ from repro.integer.tensor import IntegerTensor
 class Weighted(ABC):
     """A layer with weights: it maps int8 to accumulators, which are then shifted to int8."""
 
+    axes: ClassVar[tuple[int, ...]]
+    """Possible numbers of axes of its input."""
+    smallest = 1
+    """Least height and width of an image."""
+
     def __init__(self, weight: IntegerTensor) -> None:
         """Take the weight, outputs first; its values must not include -128."""
         self.weight = weight
+
+    def __repr__(self) -> str:
+        """Show the sizes of the weight and all settings."""
+        sizes = {"weight": tuple(self.weight.values.shape)}
+        return f"{type(self).__name__}({vars(self) | sizes})"
 
     @abstractmethod
     def accumulate(self, x: Tensor) -> Tensor:
@@ -40,6 +51,15 @@ class Selecting(ABC):
     ``forward`` takes integers of any width, and commutes with every non-decreasing function that
     maps zero to zero.
     """
+
+    axes: ClassVar[tuple[int, ...]] = (2, 3, 4)
+    """Possible numbers of axes of its input."""
+    smallest = 1
+    """Least height and width of an image."""
+
+    def __repr__(self) -> str:
+        """Show all settings."""
+        return f"{type(self).__name__}({vars(self)})"
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
@@ -82,6 +102,8 @@ Layer = Weighted | Selecting
 class IntegerLinear(Weighted):
     """y = W x for a weight [out, in] and x [in, ..., B]; no bias."""
 
+    axes = (2, 3)
+
     def accumulate(self, x: Tensor) -> Tensor:
         """Return W x, [out, ..., B]."""
         product = matmul(self.weight.values, x.flatten(1))
@@ -107,9 +129,11 @@ class IntegerMaxPool2d(Selecting):
     Rows and columns that do not fill a window are left out, as in ``torch.nn.MaxPool2d``.
     """
 
+    axes = (4,)
+
     def __init__(self, kernel: int) -> None:
         """Take the side of a window, which is also the stride."""
-        self.kernel = kernel
+        self.kernel = self.smallest = kernel
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the maxima, [floor(H/k), C, floor(W/k), B].
@@ -146,6 +170,8 @@ class IntegerMaxPool2d(Selecting):
 
 class IntegerMaxOverPoints(Selecting):
     """The maximum over the points of [F, N, B], [F, B] (PointNet's symmetric function)."""
+
+    axes = (3,)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the maxima."""

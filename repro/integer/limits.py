@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_whole
+from repro.core.validation import is_finite, require_whole
 
 LARGEST = 127
 """Largest magnitude of a rounded value: the clip is symmetric and excludes -128."""
@@ -22,7 +22,7 @@ def check_r_max(name: str, r_max: object) -> None:
 
 def check_p_zero(name: str, p_zero: float) -> None:
     """Raise ``UsageError`` unless some entries of the perturbation are kept."""
-    if isinstance(p_zero, bool) or not 0 <= p_zero <= 1 - 2**-16:
+    if not is_finite(p_zero) or not 0 <= p_zero <= 1 - 2**-16:
         msg = f"{name} = {p_zero!r}: must be from 0 to 1 - 2^-16, so that entries are left"
         raise UsageError(msg)
 

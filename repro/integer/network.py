@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from repro.core.errors import UsageError
 from repro.core.names import ShiftVersion
 from repro.core.partition import named_layers, partition_index
-from repro.core.validation import require_choice
+from repro.core.validation import require_choice, require_whole
 from repro.integer.layers import IntegerReLU, Layer, Weighted
 from repro.integer.quantise import Distribution, initialise, quantise
 from repro.integer.rounding import LARGEST, largest_magnitude
@@ -175,11 +175,12 @@ class IntegerNetwork:
             start: index of the first recorded layer.
 
         Raises:
-            UsageError: the input is no ``IntegerTensor``, or does not fit the first layer.
+            UsageError: the input is no ``IntegerTensor``, or does not fit a layer.
         """
         require_integers(inputs)
         now = _Activation(_batch_last(inputs.values), inputs.exponent)
         for index, (name, layer) in enumerate(self.layers.items()):
+            _require_fitting(name, layer, now.values)
             recorded = tape is not None and index >= start
             if recorded or isinstance(layer, Weighted):
                 now = self._narrowed(now)
@@ -233,7 +234,11 @@ class IntegerNetwork:
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all weights and their exponents."""
         exponents = {name: layer.weight.exponent for name, layer in self.weighted.items()}
-        return {"parameters": self.parameters.clone(), "exponents": exponents}
+        return {
+            "parameters": self.parameters.clone(),
+            "exponents": exponents,
+            "shapes": self._shapes(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the ``state_dict`` of a network with the same layers.
@@ -242,15 +247,23 @@ class IntegerNetwork:
             UsageError: the layers differ, or a weight is -128; nothing is changed.
         """
         parameters, exponents = state["parameters"], dict(state["exponents"])
-        if list(exponents) != list(self.weighted) or parameters.shape != self.parameters.shape:
+        own = self._shapes()
+        shapes = dict(state.get("shapes", own))
+        if list(exponents) != list(own) or list(shapes.items()) != list(own.items()):
+            raise UsageError(f"state of weights {shapes}: this network has {own}")
+        if parameters.shape != self.parameters.shape:
             raise UsageError(
-                f"state of {parameters.numel()} weights in layers {', '.join(exponents)}: this "
-                f"network has {len(self.parameters)} in {', '.join(self.weighted)}"
+                f"state of {parameters.numel()} weights: this network has {len(self.parameters)}"
             )
+        for name, exponent in exponents.items():
+            require_whole(f"exponent of layer {name}", exponent, -(1 << 31), 1 << 31)
         if parameters.dtype != torch.int8 or int(parameters.amin()) < -LARGEST:
             raise UsageError(f"weights must be torch.int8 from -{LARGEST} to {LARGEST}")
         self.parameters.copy_(parameters)
         self._bind(list(exponents.values()))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(layer.weight.values.shape) for name, layer in self.weighted.items()}
 
     def _bind(self, exponents: list[int]) -> None:
         """Make the layers' weights views of ``parameters``."""
@@ -285,6 +298,20 @@ class IntegerNetwork:
             return now
         values = self.policy.narrow(now.values, now.k)
         return _Activation(values.clamp_(min=0) if now.rectified else values, now.exponent)
+
+
+def _require_fitting(name: str, layer: Layer, values: Tensor) -> None:
+    """Raise ``UsageError`` if a layer's input, batch last, has wrong axes or is a small image."""
+    if values.dim() not in layer.axes:
+        raise UsageError(
+            f"layer {name} ({type(layer).__name__}): its input has {values.dim()} axes with the "
+            f"batch, must have {' or '.join(map(str, layer.axes))}; nn.Flatten makes 2 of 4"
+        )
+    if values.dim() == 4 and min(values.shape[0], values.shape[2]) < layer.smallest:
+        raise UsageError(
+            f"layer {name} ({type(layer).__name__}): images of {values.shape[0]} x "
+            f"{values.shape[2]}, must be at least {layer.smallest} x {layer.smallest}"
+        )
 
 
 def _batch_last(values: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ torch (1.6 and 1.7; docs/integer.md describes the effect of today's flooring ``/
 
 Every function takes an int32 or int64 tensor of any shape, at most
 ``repro.integer.matmul.INT32_LIMIT`` in magnitude if it is int32, and a k from 1 to 31, and returns
-int8 from -127 to 127. ``pseudo_stochastic`` also takes int8 from -127 to 127 and a k from 1 to 6.
+int8 from -127 to 127. ``pseudo_stochastic`` also takes int8 from -127 to 127 and a k from 1 to 7.
 Divisions are shifts and comparisons are sign bits, so each operation has an exact counterpart in
 C++ and runs on whole vectors.
 """

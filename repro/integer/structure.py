@@ -148,14 +148,9 @@ def plain_padding(module: nn.Conv2d) -> int | None:
 
 def plain_window(module: nn.MaxPool2d) -> int | None:
     """Return the side of a pooling's windows; ``None`` unless they are square and side by side."""
-    kernel = module.kernel_size
-    if (
-        not isinstance(kernel, int)
-        or kernel < 1
-        or module.stride != kernel
-        or module.padding != 0
-        or module.dilation != 1
-        or module.ceil_mode
-    ):
+    sizes = (module.kernel_size, module.stride, module.padding, module.dilation)
+    pairs = [size if isinstance(size, tuple) else (size, size) for size in sizes]
+    side = pairs[0][0]
+    if pairs != [(side, side), (side, side), (0, 0), (1, 1)] or side < 1 or module.ceil_mode:
         return None
-    return kernel
+    return side

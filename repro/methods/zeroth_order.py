@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from operator import index
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from repro.core.validation import (
     require_not_negative,
     require_positive,
     require_positive_int,
+    whole_seed,
 )
 from repro.methods.default_noise import default_noise
 from repro.methods.log import GroupLog, StepLog, perturbed_groups, step_entries, structure_of
@@ -87,8 +87,8 @@ class ZerothOrder(torch.optim.Optimizer):
         )
         require_choice("estimator", estimator, OFFSETS)
         self.estimator: Estimator = estimator
-        _require_kinds(rule, noise, seed)
-        self.rule, self.seed, self.timed = rule, index(seed), timed
+        _require_kinds(rule, noise)
+        self.rule, self.seed, self.timed = rule, whole_seed(seed), timed
         own = [_with_settings(g, lr=lr, eps=eps, weight_decay=weight_decay) for g in groups]
         parts: list[list[torch.Tensor]] = [
             [entry[1] if isinstance(entry, tuple) else entry for entry in group["params"]]
@@ -434,8 +434,8 @@ def _warn_of_other_processes() -> None:
         )
 
 
-def _require_kinds(rule: object, noise: object, seed: object) -> None:
-    """Check arguments for which a name, a class or a fraction may be given by mistake.
+def _require_kinds(rule: object, noise: object) -> None:
+    """Check arguments for which a name or a class may be given by mistake.
 
     Raises:
         UsageError: one is of the wrong kind.
@@ -445,9 +445,6 @@ def _require_kinds(rule: object, noise: object, seed: object) -> None:
     if not (noise is None or isinstance(noise, Noise)):
         msg = f"noise = {noise!r}: give an object of a noise class, such as RademacherNoise()"
         raise UsageError(msg)
-    is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
-    if not is_whole or not -(1 << 63) <= index(seed) < 1 << 64:  # type: ignore[arg-type]
-        raise UsageError(f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1")
 
 
 def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:

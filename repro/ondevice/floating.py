@@ -12,6 +12,7 @@ from repro.core.validation import (
     require_choice,
     require_not_negative,
     require_positive,
+    whole_seed,
 )
 from repro.methods.elasticzo import ACTIVATION_WEIGHTS
 from repro.methods.step_info import DivergedError, StepInfo
@@ -71,7 +72,7 @@ class NativeElasticZO(EngineTraining):
         require_choice("activations", activations, get_args(Activations))
         _require_trainable(model)
         self.model = model
-        self.seed = seed
+        self.seed = whole_seed(seed)
         self.steps = 0
         """Steps done."""
         self.last: StepInfo | None = None
@@ -143,7 +144,7 @@ class NativeElasticZO(EngineTraining):
             UsageError: the batch does not fit the network, holds a NaN or an infinity, or is
                 one value for each channel of a batch norm; or the model's tensors were replaced.
                 Nothing has been touched.
-            DivergedError: a loss is not finite; the weights are restored.
+            DivergedError: a loss or the update is not finite; the weights are restored.
         """
         lr = require_not_negative("learning rate lr", self.param_groups[0]["lr"])
         self._require_shared()
@@ -160,8 +161,10 @@ class NativeElasticZO(EngineTraining):
             module.num_batches_tracked.add_(2 if self.start else 1)
         if not finite:
             raise DivergedError(
-                f"step {self.steps + 1}: losses {plus} and {minus}: lower the learning rate, eps "
-                "or the gradient clip; the weights are those from before the step"
+                f"step {self.steps + 1}: losses {plus:.6g} and {minus:.6g}, learning rate times g "
+                f"= {lr * gradient:.6g}: all must be finite in float32. Lower the learning rate, "
+                "eps or the gradient clip. The weights are those from before the step, up to the "
+                "rounding of sums; running statistics are not"
             )
         self.steps += 1
         self.last = self.info(plus, minus, key, gradient)

@@ -14,7 +14,6 @@ from repro.integer.elasticzo_int8 import Algorithm2, Rules
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor, require_integers
 from repro.methods.step_info import StepInfo
-from repro.ondevice.layers import layer_table
 from repro.ondevice.training import EngineTraining, called, classes_of
 
 SIGNS = ("float", "integer")
@@ -70,10 +69,11 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             raise UsageError(f"shift policy {network.policy.version!r}: the engine has 'v2' only")
         self._weighted = list(network.weighted.values())
 
-        names = [layer.name for layer in layer_table(structure, input_shape)]
-        if names != list(network.weighted):
-            msg = f"the structure's layers are not the network's: {', '.join(network.weighted)}"
-            raise UsageError(msg)
+        of_structure = IntegerNetwork.random(structure, seed=0).layers
+        if repr(of_structure) != repr(network.layers):
+            raise UsageError(
+                f"the structure's layers are {of_structure}, the network's {network.layers}"
+            )
         EngineTraining.__init__(
             self,
             "IntTraining",
@@ -85,7 +85,6 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             instructions=instructions,
             seed=self.seed,
             r_max=self.r_max,
-            b_zo=self.b_zo,
             sign=self.sign,
             minus_activations=self.activations == "minus",
             exact_restore=self.restore == "exact",
@@ -104,8 +103,8 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         Ctrl-C is heard after the step.
 
         Raises:
-            UsageError: ``p_zero`` or ``b_bp`` is out of range, or the batch does not fit the
-                network; no weight has been touched.
+            UsageError: ``p_zero``, ``b_zo`` or ``b_bp`` is out of range, or the batch does not fit
+                the network; no weight has been touched.
         """
         self.check_schedule()
         require_integers(inputs)
@@ -116,6 +115,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
             classes_of(labels),
             self.steps,
             self.p_zero,
+            self.b_zo,
             self.b_bp,
         )
         self.steps += 1
@@ -123,7 +123,8 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         if self.start == 0:
             return self.last
         self.count_restores(clipped, self._zo_weights)
-        self.check_moved(sign)
+        self.has_moved |= sign != 0
+        self.warn_if_unmoved()
         if self.watch is not None:
             first, second = self.training.passes()
             self.watch(_logits(*first), _logits(*second), labels)

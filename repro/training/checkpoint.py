@@ -59,7 +59,10 @@ class Checkpoint:
             return None
         file.seek(_DIGEST)
         try:
-            state = torch.load(file, weights_only=True)
+            # to the host, as a driver without a GPU reads the states of nodes that have one
+            state = torch.load(file, weights_only=True, map_location="cpu")
+        except torch.OutOfMemoryError:  # a RuntimeError that says nothing about the file
+            raise
         except (*_MISFITS, EOFError, pickle.UnpicklingError):  # intact, but of another program
             return None
         return state if isinstance(state, dict) else None
@@ -94,6 +97,8 @@ class Checkpoint:
         """
         try:
             yield
+        except torch.OutOfMemoryError:
+            raise
         except (*_MISFITS, UsageError) as error:
             raise ReproError(
                 f"{self.path}: not a checkpoint of this run ({type(error).__name__}: {error}); "

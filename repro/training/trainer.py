@@ -64,8 +64,10 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
 
 def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
     """Return the last state of ``run`` in the store of ``task``, training it first if needed."""
-    if task.store.progress(run).metrics is None:
+    stored = task.store.checkpoint(run)
+    # of a run without a state of its own, ``progress`` tells that of a shorter one
+    if task.store.progress(run).metrics is None or not stored.path.exists():
         train_run(replace(task, run=run))
-    state = task.store.checkpoint(run).load()
+    state = stored.load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
     return state

@@ -170,7 +170,7 @@ NB_MODULE(_engine, m) {
         .def(
             "__init__",
             [](zo::IntTraining* at, std::vector<zo::Layer> layers, int tail, int capacity,
-               int threads, const std::string& isa, int r_max, int b_zo, const std::string& sign,
+               int threads, const std::string& isa, int r_max, const std::string& sign,
                bool minus_activations, bool exact_restore, std::uint64_t seed, bool compact) {
                 std::vector<int> exponents(layers.size());  // Python adds the weights' itself
                 new (at) zo::IntTraining(
@@ -178,23 +178,23 @@ NB_MODULE(_engine, m) {
                     {zo::kernels(isa), threads, padded(capacity, compact ? 1 : zo::kBatchUnit),
                      compact},
                     {.r_max = r_max,
-                     .b_zo = b_zo,
                      .sign = sign == "integer" ? zo::SignRule::kInteger : zo::SignRule::kFloat,
                      .minus_activations = minus_activations,
                      .exact_restore = exact_restore,
                      .seed = seed});
             },
             nb::kw_only(), "layers"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "r_max"_a,
-            "b_zo"_a, "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a, "compact"_a)
+            "sign"_a, "minus_activations"_a, "exact_restore"_a, "seed"_a, "compact"_a)
         .def(
             "step",
             [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent, In<std::int64_t> labels,
-               std::uint64_t number, double p_zero, int b_bp) {
+               std::uint64_t number, double p_zero, int b_zo, int b_bp) {
                 zo::IntNetwork& network = self.network();
                 const int batch = batch_of(inputs, network.inputs(), network.machine().capacity);
                 const auto span = labels_of(labels, batch, network.classes());
                 zo::IntSettings settings = self.settings();
                 settings.p_zero = p_zero;
+                settings.b_zo = b_zo;
                 settings.b_bp = b_bp;
                 settings.check();
                 self.settings() = settings;
@@ -204,7 +204,7 @@ NB_MODULE(_engine, m) {
                                        step.key, step.clipped);
             },
             "inputs"_a.noconvert(), "exponent"_a, "labels"_a.noconvert(), "number"_a, "p_zero"_a,
-            "b_bp"_a)
+            "b_zo"_a, "b_bp"_a)
         .def(
             "forward",
             [](zo::IntTraining& self, In<std::int8_t> inputs, int exponent) {

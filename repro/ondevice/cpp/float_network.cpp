@@ -221,9 +221,14 @@ const FloatMap& FloatNetwork::output_error(int layer) {
 void FloatNetwork::spread_error(Stage& s) {
     const Layer& l = s.convolution.layer;
     const std::size_t places = std::size_t(l.pooled_rows()) * l.pooled_columns();
+    const int rows = l.pooled_rows() * l.pool_height, columns = l.pooled_columns() * l.pool_width;
     parallel(machine_.threads, long(groups()) * l.outputs, [&](long number) {
         const long g = number / l.outputs;
         const int o = int(number % l.outputs);
+        // outside the windows, where a batch norm has left its own error in the last step
+        for (int y = 0; s.norm && y < l.rows(); ++y)
+            for (int x = y < rows ? columns : 0; x < l.columns(); ++x)
+                std::fill_n(s.error.at(g, o, y, x), kGroup, 0.0f);
         for (std::size_t place = 0; place < places; ++place) {
             const int py = int(place) / l.pooled_columns(), px = int(place) % l.pooled_columns();
             const float* const from = s.pooled_error.at(g, o, py, px);

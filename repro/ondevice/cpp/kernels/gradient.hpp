@@ -2,6 +2,8 @@
 // pseudo-stochastic).
 #pragma once
 
+#include <type_traits>
+
 #include "simd.hpp"
 
 namespace zo::ZO_ISA {
@@ -56,7 +58,8 @@ void round(const T* sums, std::size_t count, int k, std::int8_t* rounded) {
     typedef typename Wide<T>::Values V;
     constexpr int kLanes = Wide<T>::kLanes;
     const int low_bits = k / 2, odd = k % 2;
-    const T low_mask = (T(1) << low_bits) - 1, mask = (T(1) << k) - 1;
+    typedef std::make_unsigned_t<T> U;  // in which 1 << 31 is defined
+    const T low_mask = T((U(1) << low_bits) - 1), mask = T((U(1) << k) - 1);
     each(sums, count, [&](std::size_t i, V a) {
         const V m = magnitude(a);
         const V low = (m & low_mask) << odd, high = (m & mask) >> low_bits;

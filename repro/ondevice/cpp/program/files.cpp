@@ -25,6 +25,7 @@ Items read_items(const std::string& images, const std::string& labels, int class
 
 void load_bytes(const std::string& path, std::span<char> bytes) {
     std::ifstream file(path, std::ios::binary);
+    if (!file) throw std::runtime_error(path + ": cannot be read");
     if (!file.read(bytes.data(), std::streamsize(bytes.size())) ||
         file.peek() != std::ifstream::traits_type::eof())
         throw std::runtime_error(path + ": must be a file of " + std::to_string(bytes.size()) +

@@ -64,12 +64,17 @@ void set(Options& options, const Option& option, const std::string& text) {
             } else {
                 const char* const end = text.data() + text.size();
                 const auto [stop, error] = std::from_chars(text.data(), end, value);
-                if (error != std::errc() || stop != end)
+                if (error != std::errc() || stop != end) {
+                    constexpr T largest = std::numeric_limits<T>::max();
+                    const std::string most = option.most < double(largest)
+                                                 ? std::to_string(long(option.most))
+                                                 : std::to_string(largest);
                     refuse(option, text,
                            std::is_same_v<T, double>
                                ? "a number"
                                : "a whole number from " + std::to_string(long(option.least)) +
-                                     " to " + std::to_string(std::numeric_limits<T>::max()));
+                                     " to " + most);
+                }
                 if (!(double(value) >= option.least) || !std::isfinite(double(value)))
                     refuse(option, text,
                            "finite and at least " + std::to_string(long(option.least)));
