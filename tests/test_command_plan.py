@@ -342,7 +342,7 @@ def test_why_checkpointing_saves_nothing_stands_below_the_table(
             ["--dtype", "4bit", "--method", "mezo", "--model", "gpt2"],
             "no requested method can be planned",
         ),
-        (["--context", "1000000"], "context N = 1000000: no model of smollm2, gpt2"),
+        (["--context", "1000000"], "context N = 1000000: the models of smollm2, gpt2"),
     ],
 )
 def test_wrong_options_are_usage_errors(

@@ -116,6 +116,13 @@ def test_a_model_with_more_than_an_output_layer_is_refused(head: str, dtype: Dty
         AnswerClassifier(network, ANSWERS)
 
 
+def test_a_model_whose_logits_are_no_numbers_is_refused() -> None:
+    network = model("llama")
+    network.get_input_embeddings().weight.data[:] = torch.nan
+    with pytest.raises(UsageError, match="logits from its output layer differ by nan"):
+        AnswerClassifier(network, ANSWERS)
+
+
 @pytest.mark.parametrize("family", list(CONFIGS))
 def test_the_check_of_the_logits_leaves_no_trace(family: str) -> None:
     network = model(family).bfloat16().train()
@@ -151,6 +158,26 @@ def test_a_step_reads_its_losses_and_nothing_else_on_the_host(family: str) -> No
         assert reads.count == 0
         learner.step(batch())
     assert reads.count == 10 + 5  # the losses, and the seeds, which are drawn on the host
+
+
+def test_elasticzo_trains_a_model_that_registers_its_last_norm_before_the_blocks() -> None:
+    torch.manual_seed(0)
+    config = OPTConfig(
+        vocab_size=64, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4,
+        word_embed_proj_dim=32,
+    )  # fmt: skip
+    network = random_model(config, "float32")
+    learner = LanguageModelLearner(network, ANSWERS, replace(RUN, arm="elasticzo", lr=1e-3))
+    optimizer = learner.optimizer
+    assert isinstance(optimizer, ElasticZO)
+    tail = {
+        name
+        for name, value in network.named_parameters()
+        if any(value is other for other in optimizer.bp_params)
+    }
+    assert all("layers.1." in name or "final_layer_norm" in name for name in tail)
+    assert {"model.decoder.final_layer_norm.weight"} < tail
+    assert learner.step(batch()).loss > 0
 
 
 def test_loss_and_score_are_of_two_answers() -> None:

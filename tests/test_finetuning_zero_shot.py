@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config
 
 from repro.artifacts.mezo_fig4 import Config
-from repro.core.errors import UsageError
+from repro.core.errors import ReproError, UsageError
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
 from repro.finetuning import zero_shot as zero_shot_module
@@ -231,6 +231,16 @@ def test_an_evaluation_reads_two_values_on_the_host(tmp_path: Path) -> None:
     labels = torch.tensor(items.validation.labels[items.final]).long()
     assert loss == pytest.approx(torch.nn.functional.cross_entropy(logits, labels).item())
     assert accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())
+
+
+def test_logits_that_are_no_numbers_are_no_accuracy(tmp_path: Path) -> None:
+    pretrained = tiny_llama()
+    items = load_items(cities(tmp_path), pretrained.tokenizer, tuning=9, monitored=6)
+    classifier = AnswerClassifier(pretrained.model, items.train.answers)
+    next(pretrained.model.parameters()).data[:] = torch.nan
+    count = len(items.final)
+    with pytest.raises(ReproError, match=f"the logits of {count} of {count} prompts are not fin"):
+        answer_logits(classifier, items.validation, items.final, 64, 30, print)
 
 
 def test_zero_shot_counts_the_prompts_that_it_cuts() -> None:

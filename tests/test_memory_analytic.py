@@ -159,6 +159,13 @@ def test_a_size_that_is_no_positive_whole_number_is_refused(name: str, value: fl
         paper(**{name: value})
 
 
+def test_of_a_long_array_the_first_wrong_sizes_are_shown() -> None:
+    with pytest.raises(UsageError, match=r"context length N = \[0.0\]: must be"):
+        paper(context=[*range(1, 10_000), 0])
+    with pytest.raises(UsageError, match=r"\[-1.0, -1.0, -1.0, ...\] \(50 numbers\): must be"):
+        paper(context=50 * [-1])
+
+
 @pytest.mark.parametrize("value", [0, -2, math.nan, math.inf])
 def test_bytes_per_parameter_must_be_positive_and_finite(value: float) -> None:
     with pytest.raises(UsageError, match="bytes per parameter b"):

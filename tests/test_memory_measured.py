@@ -1,7 +1,9 @@
 """Measured memory against arithmetic on the tensors of the step."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 from repro.artifacts import index
 from repro.core.errors import ReproError, UsageError
 from repro.measurement.isolation import run_isolated
-from repro.memory.measured import MeasureTask, measure
+from repro.memory.measured import MeasuredPeak, MeasureTask, measure, measure_step
 from repro.memory.shape import DecoderShape
 from repro.memory.step import Method, StepSpec
 
@@ -37,6 +39,31 @@ def test_one_step_of_each_method() -> None:
     assert bp.step >= 4 * parameters  # the gradients, at the least
     assert forward.step < checkpointed.step <= bp.step
     assert mezo.peak == mezo.weights + mezo.step
+
+
+def adam_step(model: torch.nn.Module) -> Callable[[], object]:
+    optimizer, inputs = torch.optim.Adam(model.parameters()), torch.ones(1, 1000)
+
+    def step() -> None:
+        model(inputs).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def measured_adam(size: int) -> MeasuredPeak | None:
+    return measure_step(partial(torch.nn.Linear, size, size, bias=False), adam_step, "cpu")
+
+
+def test_what_an_optimizer_keeps_between_steps_counts() -> None:
+    ((_, found),) = run_isolated(measured_adam, [1000], workers=1, preload=PRELOAD)
+    assert found is not None
+    weights = 4 * 1000 * 1000
+    assert found.state == pytest.approx(2 * weights, rel=1e-4)  # Adam's two moments
+    # and a gradient, the denominator and the step of one tensor at a time
+    assert found.peak == pytest.approx(6 * weights, rel=0.01)
+    assert found.as_metrics()["peak_bytes"] == found.peak
 
 
 def test_a_device_that_is_absent_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from transformers.pytorch_utils import Conv1D
 
 from repro.core.errors import UsageError
 from repro.memory.setting import Setting
-from repro.planner.configurations import architecture
+from repro.planner.configurations import NoFormulaError, architecture
 from repro.planner.families import FAMILIES, Member, find, members
 from repro.planner.formula import weight_bytes
 from repro.planner.models import of_size
@@ -121,6 +121,30 @@ def test_every_known_model_type_is_tried() -> None:
 @pytest.mark.parametrize("member", list(members()), ids=lambda member: member.name)
 def test_shapes_of_the_table_have_the_published_parameters(member: Member) -> None:
     assert architecture(member.config).parameters == member.parameters
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({**_GPT2, "add_cross_attention": True}, "'gpt2' with add_cross_attention = True"),
+        ({**_GPT2, "reorder_and_upcast_attn": True}, "reorder_and_upcast_attn = True"),
+        (_of("smollm3", use_sliding_window=True), "use_sliding_window = True"),
+        (_of("qwen2", layer_types=["full_attention", "linear_attention"]), "layer_types = "),
+        ({"model_type": ["llama"]}, r"model type \['llama'\]"),
+        ({"model_type": "x", "text_config": {"model_type": ["llama"]}}, r"model type \['llama'\]"),
+    ],
+)
+def test_variants_that_the_formula_does_not_cover_are_refused(
+    config: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(NoFormulaError, match=said):
+        architecture(config)
+
+
+def test_a_size_beyond_the_search_is_refused() -> None:
+    assert architecture(of_size("24T").config).parameters == pytest.approx(24e12, rel=0.01)
+    with pytest.raises(UsageError, match=r"params = '500T': must be at most 24,[0-9,]+; give less"):
+        of_size("500T")
 
 
 def test_families_are_in_order_of_size_and_names_are_unique() -> None:

@@ -196,6 +196,60 @@ def test_formula_is_near_the_simulation_where_activations_exceed_the_weights(
     assert formula.total == pytest.approx(found, rel=0.02)
 
 
+def windowed(model_type: str, **settings: Any) -> dict[str, Any]:
+    small = {
+        "hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 4,
+        "num_key_value_heads": 4, "intermediate_size": 512, "vocab_size": 512,
+        "max_position_embeddings": 4096, "head_dim": 64, "sliding_window": 256,
+    }  # fmt: skip
+    return {"model_type": model_type, **small, **settings}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        windowed(
+            "qwen2",
+            use_sliding_window=True,
+            layer_types=3 * ["sliding_attention", "full_attention"],
+        ),
+        windowed(
+            "qwen3",
+            use_sliding_window=True,
+            max_window_layers=0,
+            layer_types=6 * ["full_attention"],
+        ),
+        windowed("qwen2", use_sliding_window=True, max_window_layers=4),
+        windowed("gemma3_text", sliding_window_pattern=2),
+    ],
+    ids=["alternating", "all full", "from block 4", "pattern 2"],
+)
+def test_windows_are_those_of_the_models_class(config: dict[str, Any]) -> None:
+    setting = Setting(context=2048)
+    found = simulate(config, TRAINING_METHODS["bp-sgd"], setting).total
+    formula = estimate(architecture(config), TRAINING_METHODS["bp-sgd"], setting).total
+    assert formula == pytest.approx(found, rel=0.03)
+
+
+def test_a_formula_stays_if_the_simulation_fails() -> None:
+    falcon = {
+        "model_type": "falcon", "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_kv_heads": 2, "vocab_size": 96,
+        "new_decoder_architecture": True, "num_ln_in_parallel_attn": 2,
+    }  # fmt: skip
+    model = Model("some", "made up", falcon)
+    methods = [TRAINING_METHODS["mezo"]]
+    (with_simulation,), (without,) = (
+        plan_model(model, methods, Setting(context=64), 1e9, simulated=simulated).rows
+        for simulated in (True, False)
+    )
+    assert without.estimate is not None
+    assert with_simulation.estimate == without.estimate
+    if with_simulation.simulated is None:
+        assert with_simulation.warning
+        assert "not simulated: " in with_simulation.warning
+
+
 @pytest.mark.parametrize(
     ("slug", "setting", "percent"),
     [

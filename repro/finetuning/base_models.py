@@ -51,6 +51,8 @@ def load_base(name: str, dtype: Dtype) -> Pretrained:
 def load_config(name: str) -> "PreTrainedConfig":
     """Return the configuration of the model ``name``, without loading its weights.
 
+    A model of the catalogue and a GGUF file are converted first, if they have not been.
+
     Raises:
         UsageError, ReproError: as ``load_pretrained``.
     """
@@ -77,6 +79,8 @@ def load_architecture(name: str) -> Architecture:
 
 def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
     """Return the tokenizer of the model ``name``, without loading its weights.
+
+    A model of the catalogue and a GGUF file are converted first, if they have not been.
 
     Raises:
         UsageError, ReproError: as ``load_pretrained``.

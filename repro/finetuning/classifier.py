@@ -73,7 +73,7 @@ class AnswerClassifier:
             own = self.model(input_ids=tokens, use_cache=False).logits[:, -1]
             found = self._next_logits(Batch(tokens, last, last))
         gap, size = float((found - own).abs().max()), float(own.abs().max())
-        if gap > _TOLERANCE * size:
+        if not gap <= _TOLERANCE * size:  # also if they are not numbers
             raise UsageError(
                 f"{type(self.model).__name__}: logits from its output layer differ by {gap:.3g} "
                 f"from its own, which are up to {size:.3g}, so it scales or transforms them; give "

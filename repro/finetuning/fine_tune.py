@@ -30,6 +30,7 @@ from repro.finetuning.run import LanguageModelRun, PromptRun
 from repro.measurement.device import require_device
 from repro.memory.fake_models import partition_before
 from repro.memory.setting import Setting
+from repro.methods.elasticzo import used
 from repro.methods.parameters import split_at
 from repro.methods.step_info import DivergedError
 from repro.training.loop import Curve, EqualParts, Training, finite_mean
@@ -216,7 +217,8 @@ def step_flops(arm: Arm, model: str, batch: int) -> Callable[[int], float]:
             if estimator == "zeroth-order":
                 return specification.passes * forward
             if estimator == "both":  # one of the two passes has a backward pass
-                before, _ = split_at(fake, partition_before(fake, Setting.tail))
+                order = used(fake, lambda: classifier.loss(prompts))
+                before, _ = split_at(fake, partition_before(fake, Setting.tail), order)
                 for parameter in before:
                     parameter.requires_grad_(False)  # noqa: FBT003 - torch's own signature
             with counter:  # which begins at 0 again

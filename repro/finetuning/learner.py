@@ -9,7 +9,7 @@ from torch import Tensor
 from repro.core.names import Dtype
 from repro.data.text.tokens import Tokens
 from repro.finetuning.arms import SPECIFICATIONS, Arm, trains_adapters
-from repro.finetuning.batches import Batch
+from repro.finetuning.batches import Batch, blank
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.run import LanguageModelRun
 from repro.memory.setting import Setting
@@ -111,6 +111,7 @@ class LanguageModelLearner(AnswerLearner):
             EngineError: the run needs the engine, for its noise or its passes, and it is not built.
         """
         trained = prepared(model, run.arm, run.seed)
+        prompts = blank(1, 2, run.device)
         optimizer = make_optimizer(
             trained,
             SPECIFICATIONS[run.arm].method,
@@ -119,6 +120,8 @@ class LanguageModelLearner(AnswerLearner):
             eps=run.eps,
             seed=derived_seed(run.seed, NOISE),
             restore=restore_of(run.arm, run.dtype),
+            # some models run their layers in another order than they register them
+            trace=lambda: AnswerClassifier(trained, answers).loss(prompts),
             noise=noise_of(run.noise, native_passes=run.native_passes),
         )
         super().__init__(trained, answers, optimizer)
@@ -135,7 +138,8 @@ def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedMo
     without_dropout(model)
     if trains_adapters(arm):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derived_seed(seed, ADAPTERS))
+            # not torch.manual_seed, which would reseed a GPU's generators, too
+            torch.default_generator.manual_seed(derived_seed(seed, ADAPTERS))
             add_adapters(model, Setting.rank)
     if SPECIFICATIONS[arm].method.checkpointed:
         model.activation_checkpointing_enable({"use_reentrant": False})

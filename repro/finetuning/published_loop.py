@@ -31,7 +31,10 @@ class PublishedLoop:
     """Another noise to use instead of the global generator's."""
 
     def loss(self, batch: Batch) -> Tensor:
-        """Score each option by the log-probability of its token after the prompt."""
+        """Return the mean cross-entropy over the K options, in nats.
+
+        The score of an option is the log-probability of its token after the prompt.
+        """
         options = len(self.answers)
         tokens = batch.tokens.repeat_interleave(options, 0)  # a row for each option
         tokens = torch.cat([tokens, tokens[:, -1:]], 1)  # room for the answer
@@ -40,7 +43,7 @@ class PublishedLoop:
         tokens[rows, last + 1] = torch.tensor(self.answers, device=tokens.device).repeat(
             len(batch.last)
         )
-        logits = self.model(input_ids=tokens, use_cache=False).logits.float()  # [B x 2, T + 1, V]
+        logits = self.model(input_ids=tokens, use_cache=False).logits.float()  # [B x K, T + 1, V]
         log_probabilities = torch.log_softmax(logits, -1)
         chosen = log_probabilities[rows, last, tokens[rows, last + 1]]
         return cross_entropy(chosen.view(-1, options), batch.labels)

@@ -21,7 +21,8 @@ def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
     total = hashlib.sha256()
     for parameter in parameters:
         # as bytes, since NumPy has no bfloat16
-        total.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        flat = parameter.detach().cpu().contiguous().view(-1)
+        total.update(flat.view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
@@ -47,7 +48,12 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
         )
     model, tokenizer = load_base(settings["model"], settings["dtype"])
     placed(model, settings["device"])
-    require_same("base model", weights_sha256(model.parameters()), metrics["base_sha256"])
+    if (base := weights_sha256(model.parameters())) != metrics["base_sha256"]:
+        raise ReproError(
+            f"base model: SHA-256 of the weights is {base}, must be {metrics['base_sha256']}: the "
+            f"weights that {settings['model']!r} names have changed since the run; replay with "
+            "those of the run"
+        )
     prepared(model, settings["arm"], settings.get("seed", 0))
     log = StepLog.unpacked(metrics["log"], metrics["steps"][-1])
     native = can_run_passes(log.restore, settings["device"])

@@ -68,7 +68,8 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
         "body_parameters": size.body_parameters,
         "formula_bytes": round(estimate(size, method, setting).total),
     }
-    if (published := paper_bytes(size, method, setting)) is not None:
+    published = paper_bytes(size, method, setting)
+    if published is not None:
         metrics["published_formula_bytes"] = published
 
     def build() -> "PreTrainedModel":
@@ -78,7 +79,14 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
         batch = blank(setup.batch, setup.context, setup.device)
         classifier = AnswerClassifier(model, _ANSWERS)
         restore = restore_of(setup.arm, setup.dtype)
-        optimizer = make_optimizer(model, method, eps=EPS, restore=restore, noise=TorchNoise())
+        optimizer = make_optimizer(
+            model,
+            method,
+            eps=EPS,
+            restore=restore,
+            trace=lambda: classifier.loss(blank(1, 2, setup.device)),
+            noise=TorchNoise(),
+        )
         return lambda: optimizer.step(lambda: classifier.loss(batch))
 
     simulated = simulate_step(
@@ -95,7 +103,7 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
         peaks["measured"] = measured.as_metrics()
     for kind, found in peaks.items():
         metrics |= {f"{kind}_{name}": value for name, value in found.items()}
-        if setup.arm in PAPER_ARMS:
+        if setup.arm in PAPER_ARMS and published is not None:
             layers = effective_layers(size, setting, found["peak_bytes"])
             metrics[f"{kind}_effective_layers"] = layers
     return metrics

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from repro.core.errors import UsageError
+from repro.core.errors import ReproError, UsageError
 from repro.core.names import Dtype
 from repro.core.progress import now_and_then
 from repro.core.validation import require_not_negative, require_positive_int
@@ -141,6 +141,9 @@ def answer_logits(
         context: N, the longest prompt in tokens.
         size: prompts in a batch; a batch holds prompts of similar length.
         report: called with the progress after each batch.
+
+    Raises:
+        ReproError: a logit is not finite.
     """
     order = list(in_order(split.lengths(context), items, size))
     found = []
@@ -149,6 +152,12 @@ def answer_logits(
         report(f"{number} of {len(order)} batches")
     logits = torch.empty(len(items), found[0].shape[1])
     logits[places_by_length(split.lengths(context), items)] = torch.cat(found).cpu()
+    wrong = int((~logits.isfinite()).any(1).sum())
+    if wrong:  # of such logits, argmax takes the first answer
+        raise ReproError(
+            f"the logits of {wrong} of {len(items)} prompts are not finite: evaluate in float32 "
+            "or bfloat16, and check the model's weights"
+        )
     return logits
 
 

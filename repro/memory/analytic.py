@@ -161,10 +161,17 @@ def _layer_bytes(s: Sizes) -> Float:
 
 def _whole(name: str, value: ArrayLike) -> Float:
     array = np.asarray(value, dtype=np.float64)
-    if not np.all(np.isfinite(array) & (array >= 1) & (array == np.floor(array))):
-        raise UsageError(f"{name} = {_show(value)}: must be a finite whole number of at least 1")
+    valid = np.isfinite(array) & (array >= 1) & (array == np.floor(array))
+    if not np.all(valid):
+        wrong = _show(array[~valid] if array.ndim else value)
+        raise UsageError(f"{name} = {wrong}: must be a finite whole number of at least 1")
     return array
 
 
 def _show(value: ArrayLike) -> str:
-    return str(np.asarray(value).tolist())
+    """Return the numbers as text, of a long array the first three."""
+    array = np.asarray(value)
+    if array.size <= 3:
+        return str(array.tolist())
+    first = ", ".join(map(str, array.ravel()[:3].tolist()))
+    return f"[{first}, ...] ({array.size} numbers)"

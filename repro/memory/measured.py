@@ -50,20 +50,24 @@ class MeasuredPeak:
     """Peak of the step above the memory allocated before it."""
     reserved: int | None = None
     """On a GPU: peak memory reserved by PyTorch's allocator, weights included."""
+    state: int = 0
+    """Tensors that the first step has left for later ones, such as Adam's moments."""
 
     @property
     def peak(self) -> int:
-        """Weights and step together: M in the formulas."""
-        return self.weights + self.step
+        """Weights, state and step together: M in the formulas."""
+        return self.weights + self.state + self.step
 
     def as_metrics(self) -> dict[str, int]:
         """Return the numbers under the names of a record."""
         reserved = {} if self.reserved is None else {"reserved_bytes": self.reserved}
+        state = {"state_bytes": self.state} if self.state else {}
         return {
             "peak_bytes": self.peak,
             "parameters_bytes": self.parameters,
             "weights_bytes": self.weights,
             "step_bytes": self.step,
+            **state,
             **reserved,
         }
 
@@ -125,13 +129,15 @@ def _on_host(
             model = build()
             gc.collect()
         weights = _allocated(memray.FileReader(built).get_leaked_allocation_records())
-    return MeasuredPeak(_parameters(model), weights, peak_of_step(start(model)))
+    step = start(model)
+    state = _kept_by(step, "cpu")
+    return MeasuredPeak(_parameters(model), weights, peak_of_step(step), state=state)
 
 
 def peak_of_step(step: Callable[[], object]) -> int:
     """Return the peak of ``step`` on the host in bytes, above earlier allocations.
 
-    The step runs twice and the second is measured; call this in a fresh process.
+    The step runs once before the measurement; call this in a fresh process.
     """
     import memray
 
@@ -155,10 +161,12 @@ def _on_cuda(
     with torch.device("cuda"):
         model = build()
     weights = torch.cuda.memory_allocated() - before
-    peak = peak_on_cuda(start(model))
+    step = start(model)
+    state = _kept_by(step, "cuda")
+    peak = peak_on_cuda(step)
     if peak is None:
         return None
-    return MeasuredPeak(_parameters(model), weights, peak.allocated, peak.reserved)
+    return MeasuredPeak(_parameters(model), weights, peak.allocated, peak.reserved, state)
 
 
 class CudaPeak(NamedTuple):
@@ -189,6 +197,23 @@ def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
         return None
     allocated = torch.cuda.max_memory_allocated() - resting
     return CudaPeak(allocated, torch.cuda.max_memory_reserved())
+
+
+def _kept_by(step: Callable[[], object], device: Device) -> int:
+    """Return the bytes of the tensors on ``device`` that exist after ``step`` and not before it."""
+    gc.collect()
+    before = _tensors(device)
+    step()
+    gc.collect()
+    return sum(size for place, size in _tensors(device).items() if place not in before)
+
+
+def _tensors(device: Device) -> dict[int, int]:
+    """Return the size in bytes of every tensor's memory by its address."""
+    # not isinstance(), which would ask objects that answer for others
+    tensors = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)]
+    memory = [one.untyped_storage() for one in tensors if one.device.type == device]
+    return {storage.data_ptr(): storage.nbytes() for storage in memory}
 
 
 def _parameters(model: torch.nn.Module) -> int:

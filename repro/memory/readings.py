@@ -191,7 +191,8 @@ class Search(NamedTuple):
     fitting: list[Reading]
     """Readings that give every printed number."""
     equal_memory: int
-    """Number of readings in which the three set-ups of Fig. 4 take 17 +- 0.5 GB each."""
+    """Number of ways to count weights and activations by which the three set-ups of Fig. 4 take
+    17 +- 0.5 GB each."""
 
 
 def search() -> Search:

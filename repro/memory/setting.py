@@ -34,7 +34,8 @@ class Setting(Checked):
     rank: int = 16
     """Rank of LoRA adapters, on every matrix of every block."""
     tail: Count = 1
-    """Last blocks that ElasticZO backpropagates, with final norm and output layer; at least 0."""
+    """Last blocks that ElasticZO backpropagates, with the final norm and an output layer of its own
+    weights (a tied one is the embedding); at least 0."""
 
     @property
     def quantised(self) -> bool:

@@ -58,7 +58,8 @@ def choose(
     """
     sensible = [method for method in methods if unsupported_reason(method, setting) is None]
     if not sensible:
-        raise UsageError(f"dtype {setting.format}: {unsupported_reason(methods[0], setting)}")
+        reasons = dict.fromkeys(unsupported_reason(method, setting) for method in methods)
+        raise UsageError(f"dtype {setting.format}: {'; '.join(map(str, reasons))}")
     chosen = []
     for name in families:
         models = [(m, architecture(m.config)) for m in family(name)]
@@ -70,9 +71,10 @@ def choose(
         if candidates:
             chosen += [_choice(name, method, candidates, budget) for method in sensible]
     if not chosen:
+        most = max(architecture(m.config).positions for name in families for m in family(name))
         raise UsageError(
-            f"context N = {setting.context}: no model of {', '.join(families)} has as many "
-            "positions"
+            f"context N = {setting.context}: the models of {', '.join(families)} have at most "
+            f"{most} positions; give --context {most} or less"
         )
     return chosen
 

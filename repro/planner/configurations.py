@@ -29,7 +29,6 @@ class NoFormulaError(UsageError):
 
 
 _LAYERS = ("num_hidden_layers", "n_layer")
-_GEMMA3_PATTERN = 5 * ["sliding_attention"] + ["full_attention"]
 
 
 def _defaults(
@@ -99,7 +98,7 @@ def architecture(config: Config) -> Architecture:
     """
     config = _text_part(config)
     model_type = config.get("model_type")
-    if model_type not in _READERS:
+    if not isinstance(model_type, str) or model_type not in _READERS:
         raise NoFormulaError(
             f"model type {model_type!r}", f"the formula knows {', '.join(_READERS)}"
         )
@@ -183,8 +182,7 @@ def _gemma3(config: Config) -> Architecture:
     for cap in _CAPS:
         if config.get(cap):
             raise _unknown(config, cap)
-    types = config.get("layer_types") or _GEMMA3_PATTERN * _size(config, "num_hidden_layers")
-    windowed = [name == "sliding_attention" for name in types[: _size(config, "num_hidden_layers")]]
+    period = _size({"sliding_window_pattern": 6, **config}, "sliding_window_pattern")
     return _llama_like(
         config,
         norm="rms32",
@@ -193,7 +191,7 @@ def _gemma3(config: Config) -> Architecture:
         activation="fused",
         query_key_norm="head",
         **_attention_bias(config),
-        masked=tuple(windowed),
+        masked=_masked(config, lambda block: (block + 1) % period > 0),
         masks=2,
         window=_size({"sliding_window": 4096, **config}, "sliding_window"),
     )
@@ -248,6 +246,9 @@ def _gpt_neox(config: Config) -> Architecture:
 
 
 def _gpt2(config: Config) -> Architecture:
+    for key in ("reorder_and_upcast_attn", "add_cross_attention"):
+        if config.get(key):
+            raise _unknown(config, key)
     hidden = _size(config, "n_embd")
     renamed = {
         "model_type": "gpt2",
@@ -361,21 +362,38 @@ def _activation(name: str) -> Activation:
     return _ACTIVATIONS[name]
 
 
-def _windows(config: Config, window: int | None, first: int = 0) -> dict[str, Any]:
-    """Return the fields for a sliding window in the blocks from number ``first`` on."""
+def _masked(config: Config, otherwise: Callable[[int], bool]) -> tuple[bool, ...]:
+    """Return whether each block has a window: by ``layer_types``, else by the block's number."""
+    layers = _size(config, "num_hidden_layers")
+    types = config.get("layer_types")
+    if types is None:
+        return tuple(map(otherwise, range(layers)))
+    if len(types) != layers or not set(types) <= {"full_attention", "sliding_attention"}:
+        raise _unknown(config, "layer_types")
+    return tuple(name == "sliding_attention" for name in types)
+
+
+def _windows(config: Config, window: int | None) -> dict[str, Any]:
+    """Return the fields for a sliding window in all blocks."""
     if window is None:
         return {}
     _size({**config, "sliding_window": window}, "sliding_window")
-    masked = tuple(block >= first for block in range(_size(config, "num_hidden_layers")))
-    return {"masked": masked, "window": window}
+    return {"masked": (True,) * _size(config, "num_hidden_layers"), "window": window}
 
 
 def _qwen_windows(config: Config) -> dict[str, Any]:
-    if not config.get("use_sliding_window"):
-        return {}
+    window = config.get("sliding_window", 4096) if config.get("use_sliding_window") else None
     first = config.get("max_window_layers", 28)
-    windows = _windows(config, config.get("sliding_window", 4096), first)
-    return {**windows, "masks": 2 if any(windows.get("masked", ())) else 1}
+    masked = _masked(config, lambda block: block >= first)
+    if window is None or not any(masked):
+        return {}
+    return {**_windows(config, window), "masked": masked, "masks": 2}
+
+
+def _smollm3(config: Config) -> Architecture:
+    if config.get("use_sliding_window"):  # in the blocks without rotation
+        raise _unknown(config, "use_sliding_window")
+    return _llama(config)
 
 
 def _unknown(config: Config, key: str) -> NoFormulaError:
@@ -419,5 +437,5 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
         float32_rotation=True,
         **_attention_bias(config),
     ),
-    "smollm3": _llama,
+    "smollm3": _smollm3,
 }

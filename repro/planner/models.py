@@ -22,7 +22,7 @@ from repro.models.decoder import llama_intermediate_size
 from repro.planner import families
 from repro.planner.configurations import architecture
 
-_DEEPEST = 1000
+_DEEPEST = 500
 """Upper limit of blocks in the search for a size: 25 T parameters."""
 
 
@@ -81,7 +81,7 @@ def of_size(parameters: str) -> Model:
     """Return the Llama whose size is nearest to a count such as ``7B`` or ``350M``.
 
     Raises:
-        UsageError: ``parameters`` is not a count, or is below that of a single block.
+        UsageError: ``parameters`` is not a count, is below that of a single block, or above 25 T.
     """
     wanted = parse_count("params", parameters)
     least = architecture(_llama(1)).parameters
@@ -89,6 +89,12 @@ def of_size(parameters: str) -> Model:
         raise UsageError(
             f"params = {parameters!r}: a Llama of one block has {least:,} parameters; give more, "
             "or --model with a config.json"
+        )
+    most = architecture(_llama(_DEEPEST)).parameters
+    if wanted > most:
+        raise UsageError(
+            f"params = {parameters!r}: must be at most {most:,}; give less, or --model with a "
+            "config.json"
         )
     config = min(
         (_llama(layers) for layers in range(1, _DEEPEST + 1)),

@@ -356,7 +356,10 @@ def _simulated(model: Model, row: MethodPlan, setting: Setting) -> MethodPlan:
     try:
         step = simulate(model.config, row.method, setting)
     except StepError as error:
-        return MethodPlan(row.method, str(error), row.warning)
+        if row.estimate is None:
+            return MethodPlan(row.method, str(error), row.warning)
+        warned = [row.warning] if row.warning else []
+        return replace(row, warning="; ".join([*warned, f"not simulated: {error}"]))
     return replace(row, simulated=step.as_metrics())
 
 

@@ -86,7 +86,9 @@ def _cells(row: MethodPlan, plan: Plan) -> dict[str, str]:
         label += f", r = {plan.setting.rank}"
     if method.trains == "tail":
         blocks = {0: "", 1: "last block + "}.get(tail, f"last {tail} blocks + ")
-        label += f", {blocks}output by BP"
+        # a tied output layer is the embedding, which the zeroth-order steps train
+        rest = "final norm" if getattr(plan.sizes, "tied", False) else "output"
+        label += f", {blocks}{rest} by BP"
     fits, spare = "-", "-"
     if needs is not None:
         left = plan.budget - needs

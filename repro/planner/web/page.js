@@ -104,11 +104,13 @@ function paperBytes(a, method, s, b, liveLayers) {
   return 2 * weights + (method.checkpointed ? Math.sqrt(L) : L) * layer;
 }
 
-function label(method, s) {
+/** The name of a method; `a`, if given, is the model that it trains. */
+function label(method, s, a) {
   if (method.trains === "adapters") return `${method.label}, r = ${s.rank}`;
   if (method.trains !== "tail") return method.label;
   const blocks = s.tail > 1 ? `last ${s.tail} blocks + ` : s.tail ? "last block + " : "";
-  return `${method.label}, ${blocks}output by BP`;
+  // a tied output layer is the embedding, which the zeroth-order steps train
+  return `${method.label}, ${blocks}${a && a.tied ? "final norm" : "output"} by BP`;
 }
 
 /** A bar of the parts of a peak; its whole width is twice the budget. */
@@ -135,7 +137,7 @@ function byThePaper(a, method, s) {
 
 function methodRow(a, method, s, budget) {
   const unsupported_reason = method.unsupported_reasons[s.format], warning = method.warnings[s.format];
-  const head = element("th", { scope: "row" }, label(method, s));
+  const head = element("th", { scope: "row" }, label(method, s, a));
   if (warning) head.append(element("small", {}, warning));
   if (unsupported_reason) return element("tr", {}, head, element("td", { colSpan: 6, className: "never" }, unsupported_reason));
   const peak = estimate(a, method, s);
