@@ -366,6 +366,17 @@ def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
     ]
 
 
+def test_older_peaks_of_lora_get_adams_moments() -> None:
+    """Two numbers of 4 bytes for each of 1,000 adapter weights, as the present code measures."""
+    measured = {"peak_bytes": 90_000, "parameters_bytes": 80_000}
+    base = made("step", point_of("mezo"), measured)
+    older = measured | {"parameters_bytes": 84_000}
+    newer = older | {"state_bytes": 8_000, "peak_bytes": 98_000}
+    for metrics in (older, newer):
+        _, lora = with_present_names([base, made("step", point_of("lora"), metrics)])
+        assert lora.metrics == newer
+
+
 def test_the_device_of_older_records_is_that_of_their_configuration() -> None:
     older = [
         made("step", {"task": "sst2", "arm": "mezo"}, {}, config=config)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from repro.core.names import Dtype
-from repro.finetuning.arms import PAPER_ARMS, SPECIFICATIONS, Arm
+from repro.finetuning.arms import SPECIFICATIONS, Arm
 from repro.finetuning.base_models import load_architecture, load_config, random_model
 from repro.finetuning.batches import blank
 from repro.finetuning.classifier import AnswerClassifier
@@ -51,7 +51,7 @@ class Setup:
 def memory_of_step(setup: Setup) -> dict[str, Any]:
     """Return the memory of a step in bytes: by the planner's formula, simulated, and measured.
 
-    For the methods that the paper's equations describe, their values and L' are added.
+    For the methods that the paper's equations describe, their values are added, and L' for MeZO.
 
     Raises:
         UsageError: the device does not exist here, or the planner does not know the model.
@@ -103,7 +103,8 @@ def memory_of_step(setup: Setup) -> dict[str, Any]:
         peaks["measured"] = measured.as_metrics()
     for kind, found in peaks.items():
         metrics |= {f"{kind}_{name}": value for name, value in found.items()}
-        if setup.arm in PAPER_ARMS and published is not None:
+        # L' is MeZO's: of BP it would count the gradients as layers
+        if published is not None and method.estimator == "zeroth-order":
             layers = effective_layers(size, setting, found["peak_bytes"])
             metrics[f"{kind}_effective_layers"] = layers
     return metrics

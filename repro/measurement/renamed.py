@@ -42,6 +42,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     - A fine-tuning run from before runs had steps and controls becomes a run without them.
     - The setting ``helped`` of a fine-tuning run becomes ``native_passes``.
     - The plan of a fine-tuning run gets the model's parameters outside embedding and output layer.
+    - The measured peak of LoRA gets Adam's moments, which the measurement once left out: two
+      float32 numbers for each weight of the adapters.
     """
     trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
     clouds = trained[0] if trained else "shapes40"
@@ -76,12 +78,30 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
         if record.kind == "plan" and "body_parameters" not in metrics:
             body = _BODIES.get(point["model"], metrics["parameters"])
             metrics = {**metrics, "body_parameters": body}
+        if point.get("arm") == "lora":
+            metrics = _with_moments(record.kind, metrics, records)
         found.append(
             msgspec.structs.replace(
                 record, artifact=artifact, config=config, point=point, metrics=metrics
             )
         )
     return found
+
+
+def _with_moments(
+    kind: str, metrics: dict[str, Any], records: "Sequence[Record]"
+) -> dict[str, Any]:
+    """Return the metrics of LoRA's memory with Adam's moments in the measured peak."""
+    prefix = {"plan": "measured_", "step": ""}.get(kind)
+    peak, state = f"{prefix}peak_bytes", f"{prefix}state_bytes"
+    if peak not in metrics or state in metrics:
+        return metrics
+    if kind == "plan":
+        moments = metrics["simulated_optimizer_state_bytes"]
+    else:  # the weights without adapters are those of another method
+        base = min(one.metrics["parameters_bytes"] for one in records if one.kind == kind)
+        moments = 2 * (metrics["parameters_bytes"] - base)
+    return {**metrics, state: moments, peak: metrics[peak] + moments}
 
 
 def _present(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -38,8 +38,8 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
                 "equations (2), (3)": _optional_bytes(metrics.get("published_formula_bytes")),
                 "with real parameters": _optional_bytes(metrics.get("planned_bytes")),
                 "planner's formula": _optional_bytes(metrics.get("formula_bytes")),
-                **_peak(metrics, "simulated"),
-                **_peak(metrics, "measured"),
+                **_peak(metrics, "simulated", point["arm"]),
+                **_peak(metrics, "measured", point["arm"]),
                 "chosen": "yes" if metrics["chosen"] else "no",
             }
         )
@@ -213,10 +213,11 @@ def verdicts(records: Sequence[Record]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _peak(metrics: dict[str, float], kind: str) -> dict[str, str]:
+def _peak(metrics: dict[str, float], kind: str, arm: str) -> dict[str, str]:
     if f"{kind}_peak_bytes" not in metrics:
         return {kind: "out of memory", f"L' {kind}": ""}
-    layers = metrics.get(f"{kind}_effective_layers")
+    # L' is MeZO's; older records have a number for BP, which counts gradients as layers
+    layers = metrics.get(f"{kind}_effective_layers") if arm.startswith("mezo_") else None
     return {
         kind: format_bytes(metrics[f"{kind}_peak_bytes"]),
         f"L' {kind}": "" if layers is None else f"{layers:.2f}",
