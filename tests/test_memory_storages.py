@@ -66,7 +66,7 @@ def test_phases_nest_and_end_with_an_exception() -> None:
         def fail(self) -> None:
             raise ArithmeticError
 
-    phases, layers, seen = Phases("other"), Layers(), []
+    phases, layers, seen = Phases(), Layers(), []
     phases.watch(layers, "outer", "activations", then=seen.append)
     phases.watch(layers, "inner", "errors")
     phases.watch(layers, "fail", "errors")

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ class Items:
     """Items of ``validation`` evaluated during training."""
     final: Indices
     """Items of ``validation`` evaluated at the end."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int]
     """Number of training rows left out for sharing a text with a ``validation`` or ``tuning``
     item."""
 

@@ -22,9 +22,9 @@ from repro.training.learners import FloatLearner, IntegerLearner
 class Phases:
     """The current phase of the running code, as set by its caller."""
 
-    def __init__(self, start: str) -> None:
-        """Start in the phase ``start``."""
-        self.now = start
+    def __init__(self) -> None:
+        """Start in the phase ``other``."""
+        self.now = "other"
 
     def watch(
         self,
@@ -80,7 +80,7 @@ def simulate_network(step: NetworkStep) -> MemoryBreakdown:
 
 
 def _watched_floats(learner: FloatLearner) -> StorageTracker:
-    phases = Phases("other")
+    phases = Phases()
     phases.watch(learner, "prepare", "input")
     phases.watch(learner, "loss", "activations")
 
@@ -99,7 +99,7 @@ def _watched_floats(learner: FloatLearner) -> StorageTracker:
 
 
 def _watched_integers(network: IntegerNetwork) -> StorageTracker:
-    phases = Phases("other")
+    phases = Phases()
 
     def part_of(tensor: Tensor) -> str:
         wide = tensor.dtype in (torch.int32, torch.int64) and phases.now != "other"

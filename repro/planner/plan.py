@@ -32,8 +32,8 @@ NOTABLE = 0.01
 
 _NO_SDPA = "the model has no sdpa attention: eager instead"
 _NOT_FUSED = (
-    "on a GPU, PyTorch 2.11 has no fused float32 attention for keys that heads share, and stores "
-    "the scores: plan with --attention eager"
+    "on a GPU, PyTorch (2.11 was tried) has no fused float32 attention for keys that heads share, "
+    "and stores the scores: plan with --attention eager"
 )
 
 
