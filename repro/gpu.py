@@ -80,7 +80,7 @@ def _table1(datasets: tuple[elasticzo_table1.DataSet, ...], *precisions: Precisi
 
 
 _FIRST_METHODS = ("mezo", "mezo_signs", "fzoo", "elasticzo", "bp", "lora")
-_VARIANTS = ("mezo_one_sided", "mezo_sparse", "lozo", "subzero", "meazo")
+_VARIANTS = ("mezo_sign", "mezo_one_sided", "mezo_sparse", "lozo", "subzero", "meazo")
 JOBS: tuple[GpuJob, ...] = (
     GpuJob("tests", "the suite's GPU tests; integer training equal to the host's", 2.5, 3),
     GpuJob(

@@ -97,8 +97,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         type=int,
         default=default.tail,
         metavar="K",
-        help="ElasticZO: number of last blocks trained by backpropagation, besides the output "
-        "layer (0: only the output layer)",
+        help="ElasticZO: number of last blocks trained by backpropagation, besides the final "
+        "norm and an output layer that shares no weights with the embedding",
     )
     parser.add_argument(
         "--simulate",

@@ -50,10 +50,9 @@ void FloatConvolution::run(const FloatMap& in, int groups, const float* weights,
 /// Groups are computed together: the weights are the longer operand.
 void FloatConvolution::run_fully_connected(const FloatWindows& common, const FloatMap& in,
                                            int groups, const FloatMap& out) const {
-    const int parts = (layer.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob,
-              quads = (groups + 3) / 4;
+    const long parts = jobs_of(layer.outputs), quads = (groups + 3) / 4;
     const int threads = sharing(machine_.threads, layer.weights() * groups);
-    parallel(threads, long(parts) * quads, [&](long number) {
+    parallel(threads, parts * quads, [&](long number) {
         const int first = int(number % parts) * kOutputsOfAJob;
         FloatWindows job = common;
         job.w += first * job.w_step;

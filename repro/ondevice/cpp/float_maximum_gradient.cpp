@@ -130,8 +130,7 @@ void MaximumGradient::add_covariance(const GradientJob& job) {
             covariance_[std::size_t(row) * columns.padded() + c] =
                 tiles_.sum(job.layer, l.channels, row, c);
     const double count = double(mlp_.batch()) * mlp_.points();
-    const int jobs = (l.outputs + kOutputsOfAJob - 1) / kOutputsOfAJob;
-    parallel(machine_.threads, jobs, [&](long number) {
+    parallel(machine_.threads, jobs_of(l.outputs), [&](long number) {
         const int first = int(number) * kOutputsOfAJob;
         FloatWindows windows = windows_of_columns(columns, columns_, tiles_.scratch().sums);
         windows.x = covariance_.data();
