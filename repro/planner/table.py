@@ -16,8 +16,8 @@ from repro.planner.plan import MethodPlan, Plan
 _WIDTH = 160
 """Table width in columns if the output is not a terminal."""
 NOT_COUNTED = (
-    "Not counted: rounding by the allocator, workspaces of kernels, the CUDA context, the process "
-    "itself (docs/plan.md)."
+    "Not counted: rounding by the allocator, kernels' workspaces, the CUDA context, the process, "
+    "peft's float32 adapters (docs/plan.md)."
 )
 
 
