@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -127,15 +128,37 @@ def test_the_best_epochs_of_a_gap_are_those_of_each_side() -> None:
 
 
 def test_the_choice_of_rotated_images_widens_the_prediction() -> None:
-    """By 1.96 standard deviations of a share counted on 1,024 images, in quadrature."""
+    """By 1.96 standard deviations of the difference of two samples of 1,024, in quadrature."""
     rotated = {**ZO, "angle": 30}
     found = finding(Accuracy(rotated), [run(rotated, 0, [0.80]), run(rotated, 1, [0.82])])
     over_seeds = stats.t.ppf(0.975, 1) * statistics.stdev([80.0, 82.0]) * 1.5**0.5
-    over_images = 100 * stats.norm.ppf(0.975) * stats.binom(1024, 0.81).std() / 1024
-    assert found.prediction == pytest.approx((over_seeds**2 + over_images**2) ** 0.5)
-    expected = (100 * stats.binom(1024, 0.07).std() / 1024) ** 2
-    assert sampling_variance(7.0, 1024) == pytest.approx(expected)
-    assert sampling_variance(-7.0, 1024) == pytest.approx(expected)  # a difference has a sign
+    over_images = 100 * stats.norm.ppf(0.975) * (2 * one_sample(0.81)) ** 0.5
+    assert found.prediction == pytest.approx((over_seeds**2 + over_images**2) ** 0.5, rel=1e-4)
+    expected = 1e4 * 2 * one_sample(0.07)
+    assert sampling_variance(7.0, 1024) == pytest.approx(expected, rel=1e-4)
+    # a difference has a sign
+    assert sampling_variance(-7.0, 1024) == sampling_variance(7.0, 1024)
+
+
+def one_sample(share: float) -> float:
+    """The variance of a share counted on 1,024 of 10,000 images, drawn without replacement."""
+    drawn = stats.hypergeom(10_000, round(10_000 * share), 1024)
+    return float(drawn.var()) / 1024**2
+
+
+def test_a_prediction_holds_on_another_sample_of_images() -> None:
+    """Twenty seeds on one sample; the published accuracy is of one more run on another."""
+    generator = np.random.default_rng(0)
+    fits, trials = 0, 2_000
+    for _ in range(trials):
+        right = generator.random(10_000) < 0.8  # as difficult for every seed
+        ours, theirs = (generator.choice(right, 1024, replace=False).mean() for _ in range(2))
+        accuracies = 100 * ours + generator.normal(0, 0.8, 21)
+        width = prediction(list(accuracies[:20]), {**ZO, "angle": 30})
+        assert width is not None
+        published = accuracies[20] + 100 * (theirs - ours)
+        fits += abs(published - accuracies[:20].mean()) <= width
+    assert 0.935 < fits / trials < 0.965
 
 
 def seeds(point: dict[str, Any], *accuracies: float) -> list[Record]:

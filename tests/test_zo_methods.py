@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import msgspec
 import pytest
 import torch
 
@@ -318,6 +319,24 @@ def test_runs_that_shared_a_gpu_are_not_compared_by_time() -> None:
     plt.close(figure)
 
 
+def test_times_of_another_processor_are_not_compared() -> None:
+    other = msgspec.structs.replace(capture(), cpu="another")
+    records = [
+        *(step(arm) for arm in ("mezo", "fzoo", "bp")),
+        curve("mezo", 0, 0.5, 4),
+        curve("fzoo", 0, 0.6, 8),
+        msgspec.structs.replace(curve("bp", 0, 0.9, 1), environment=other),
+    ]
+    rows = {row["method"]: row for row in tables.ranking(records).to_dict("records")}
+    at_equal_time = {name: row["at equal time (%)"] for name, row in rows.items()}
+    # FZOO, after the 4 seconds of MeZO, is half way from 10 to 60 %
+    assert at_equal_time == {"BP, SGD": "–", "FZOO, N = 8": "35.00", "MeZO": "50.00"}  # noqa: RUF001
+    figure = zo_methods(records)
+    assert figure.axes[1].get_title(loc="left") == "without BP, SGD (on another processor)"
+    assert len(figure.axes[1].lines) == 2 * 2
+    plt.close(figure)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if "text" in arm.rates])
 def test_every_method_trains_a_language_model_on_a_gpu(arm: str, tmp_path: Path) -> None:
@@ -360,7 +379,7 @@ def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
     here = [step("mezo"), curve("mezo", 0, 0.5, 4)]
     there = [step("mezo", **on_gpu), curve("mezo", 0, 0.6, 1, **on_gpu)]
     found = comparisons(together([here, there]))
-    assert [(one.title, one.is_timed, one.lines[0].final()) for one in found] == [
+    assert [(one.title, bool(one.timed), one.lines[0].final()) for one in found] == [
         ("LeNet-5 on MNIST (quick)", True, [50.0]),
         ("LeNet-5 on MNIST on a GPU (gpu)", False, [60.0]),
     ]

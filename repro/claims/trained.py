@@ -30,7 +30,8 @@ from repro.measurement.lengths import beginning_of, course_of, epochs_of
 from repro.measurement.records import Record, of_kind, rank
 
 SAMPLED_IMAGES = 1024
-"""Number of rotated test images (Table 2); the paper does not say which of the 10,000 they are."""
+"""Number of rotated test images (Table 2); the paper does not say which of ``TEST_IMAGES``."""
+TEST_IMAGES = 10_000
 
 Seed = int | None
 BySeed = Mapping[Seed, float]
@@ -283,20 +284,22 @@ def seeds_text(seeds: Iterable[Seed]) -> str:
 
 
 def sampling_variance(share: float, images: int | None) -> float:
-    """Return the variance of a percentage counted on a sample of images.
+    """Return the variance of the difference that two samples of test images make.
 
-    It is the binomial ``p (1 - p) / n``, in squared percentage points. For a difference of two
-    accuracies on the same images it is a lower bound, reached if one method is right on every image
-    on which the other is.
+    All our seeds are evaluated on one sample of n of the N test images, the paper's network on
+    another. Each sample shifts a percentage by a variance of ``p (1 - p) / n``, times 1 - n / N as
+    the images are drawn without replacement. The result, twice that, is in squared percentage
+    points. For a difference of two accuracies on the same images it is a lower bound, reached if
+    one method is right on every image on which the other is.
     """
     p = min(abs(share) / 100, 1.0)
-    return 1e4 * p * (1 - p) / images if images else 0.0
+    return 2e4 * p * (1 - p) / images * (1 - images / TEST_IMAGES) if images else 0.0
 
 
 def prediction(values: Sequence[float], point: Point) -> float | None:
     """Return the half-width of the 95 % prediction interval for one further run, in the same unit.
 
-    For rotated images it includes the choice of the test images, an unknown sample.
+    For rotated images it includes the choice of the test images: our sample and the paper's.
 
     Args:
         values: accuracies or differences in per cent, one for each seed.

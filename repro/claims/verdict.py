@@ -101,9 +101,10 @@ def verdict(claim: Claim, finding: Finding) -> str:
     A deterministic value is *reproduced* if it rounds to the published digits or lies on the
     claimed side of a bound, *reproduced, with a correction* if the corrected value does, and
     *close* within ``CLOSE_FRACTION``. Otherwise it is *not decidable* if plausible values of a
-    missing setting give results on both sides of the published one, *inconsistent in the paper* if
-    it comes from the paper's own equations, and *not reproduced* in all other cases. Times are *not
-    comparable*, as our hardware differs.
+    missing setting give results on both sides of the published one, *undecided* if no other value
+    of a missing setting was tried, *inconsistent in the paper* if it comes from the paper's own
+    equations, and *not reproduced* in all other cases. Times are *not comparable*, as our hardware
+    differs.
 
     For trained values only records of the published setting count, unless the claim names others.
     See ``judge_value`` and ``judge_ranking``.
@@ -138,6 +139,8 @@ def _judge(claim: Claim, finding: Finding) -> str:
         ends = [_round_half_up(value, claim.digits) for value in (*finding.plausible, finding.ours)]
         if min(ends) <= Decimal(repr(claim.published)) <= max(ends):
             return NOT_DECIDABLE
+    if claim.unknown and finding.plausible is None:
+        return UNDECIDED
     return INCONSISTENT if claim.basis == "analytic" else NOT_REPRODUCED
 
 
@@ -185,8 +188,6 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
     is_accuracy = claim.unit == "%"
     holds = claim.relation in ("at least", "at most") and distance == 0
     if prediction is None:
-        if is_accuracy and distance <= CLOSE_POINTS and not holds:
-            return CLOSE
         return _by_open_settings(claim, finding, ours, 0.0) if claim.unknown else UNDECIDED
     if holds and abs(ours - claim.published) > prediction:
         return REPRODUCED

@@ -57,13 +57,15 @@ def execute(args: argparse.Namespace) -> int:
 def _list(jobs: Any, minutes: float) -> int:  # noqa: ANN401 - of repro.gpu, which is imported late
     from repro import gpu
 
-    passed = 0.0
+    remaining = minutes
     for job in jobs:
-        passed += job.minutes
+        is_done = job.minutes <= remaining  # a later job may fit where this one does not
+        remaining -= job.minutes if is_done else 0
         memory = "" if job.largest is None else format_bytes(gpu.planned_bytes(**job.largest))
-        fits = "" if passed <= minutes else "  (not within --minutes)"
+        fits = "" if is_done else "  (not within --minutes)"
         _say(f"{job.name:<15} {job.minutes:4.1f} min {memory:>8}  {job.shows}{fits}")
-    _say(f"{'total':<15} {passed:4.1f} min on an H100; memory as the planner predicts it")
+    total = sum(job.minutes for job in jobs)
+    _say(f"{'total':<15} {total:4.1f} min on an H100; memory as the planner predicts it")
     _say(
         f"copy to the GPU machine: {', '.join(gpu.SOURCE)} ({format_bytes(gpu.source_bytes())}) "
         f"and, if they are missing, the packages {', '.join(gpu.PACKAGES)}; the job tests also "

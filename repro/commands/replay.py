@@ -52,7 +52,7 @@ def execute(args: argparse.Namespace) -> int:
         record
         for path in args.records
         for record in of_kind(read_run(path), "run")
-        if args.arm in (None, record.point["arm"]) and args.seed in (None, record.seed)
+        if args.arm in (None, record.point.get("arm")) and args.seed in (None, record.seed)
     ]
     logged = [record for record in every if {"log", "final_sha256"} <= record.metrics.keys()]
     runs = {

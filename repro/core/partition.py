@@ -76,7 +76,8 @@ def partition_index(
                 return layers.index(name)
         msg = f"partition {partition!r} names no layer; {_suggestion(partition, list(names))}"
         raise UsageError(msg)
-    if isinstance(partition, bool) or not 0 <= partition <= len(layers):
+    given: object = partition
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= len(layers):
         msg = f"partition C = {partition!r}: must be from 0 to {len(layers)}, or a layer's name"
         raise UsageError(msg)
     return partition

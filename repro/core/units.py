@@ -56,7 +56,7 @@ def parse_bytes(name: str, text: str) -> float:
     """Return the bytes of ``16GB``, ``16GiB``, ``500 MB`` or a plain number; a GB is 10**9 bytes.
 
     Raises:
-        UsageError: ``text`` has another form, or the number is not above 0.
+        UsageError: ``text`` has another form, or the number is below 1 or not finite.
     """
     powers = list(enumerate(_PREFIXES, start=1))
     scale = {"b": 1, **{unit: 1000**power for power, p in powers for unit in (p, f"{p}b")}}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from repro.measurement.lengths import beginning_of, course_of, epochs_of, is_course
-from repro.measurement.records import Record, read_run, run_files, together
+from repro.measurement.records import Record, profile_of, read_run, run_files, together
 
 
 class PriorResults:
@@ -51,7 +51,7 @@ class PriorResults:
                 or all(record.config.get(name) == value for name, value in having.items())
             )
 
-        paths = [path for path in run_files(directory) if path.name.startswith(f"{profile}-")]
+        paths = [path for path in run_files(directory) if profile_of(path) == profile]
         runs = [read_run(path) for path in paths]
         return cls(
             together(

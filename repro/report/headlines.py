@@ -22,7 +22,7 @@ HEADLINES: Mapping[str, str] = {
     "A1": "In the same memory MeZO trains a model at least 2 × as large as BP",  # noqa: RUF001
     "A2": "MeZO takes up to 25 × less memory than BP at long contexts",  # noqa: RUF001
     "A8-llama-7b": "Llama 2 7B by MeZO takes 17 GB at batch 8 and 1,024 tokens",
-    "A9-order": "In BP's memory a larger model by MeZO ends higher (ours: after 30 s)",
+    "A9-order": "In BP's memory a larger model by MeZO ends higher",
     "B-T1-fashion_mnist-fp32-cls1": "Accuracy of LeNet-5 by ElasticZO (Cls1) on Fashion-MNIST",
     "B-T1-mnist-int8-cls1": "Accuracy of LeNet-5 by ElasticZO-INT8 (Cls1) on MNIST",
     "B-T1-modelnet40-fp32-cls1": "Accuracy of PointNet by ElasticZO (Cls1) on ModelNet40",

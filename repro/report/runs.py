@@ -40,9 +40,14 @@ def require_runs(results: Path, slug: str) -> list[Path]:
 
     Raises:
         UsageError: ``results`` is not a directory.
-        ReproError: there are no records of the artifact.
+        ReproError: there are no records of the artifact, or only custom ones.
     """
     runs = current_runs(results, slug)
     if not runs:
+        if run_files(results / slug):
+            raise ReproError(
+                f"only custom runs of {slug} in {results}, which reports leave out: run a profile "
+                "as it is, or give --report to the custom run"
+            )
         raise ReproError(f"no records of {slug} in {results}: run `repro run {slug}` first")
     return runs

@@ -1,5 +1,6 @@
 """Group the recorded runs by task and method, for the figure and the tables."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -50,6 +51,11 @@ class MethodSeeds:
     def seconds(self) -> float:
         """CPU time of a training run in seconds, mean over seeds."""
         return fmean(record.metrics["cpu_seconds"][-1] for record in self.records)
+
+    @property
+    def processors(self) -> frozenset[str]:
+        """The processors of the runs."""
+        return frozenset(record.environment.cpu for record in self.records)
 
     @property
     def steps(self) -> int:
@@ -111,14 +117,20 @@ class TaskComparison:
         return f"{self.name} ({self.profile})"
 
     @property
-    def is_timed(self) -> bool:
-        """Whether the times of the runs may be compared; runs on a GPU share it."""
-        return self.device == "cpu"
+    def timed(self) -> tuple[MethodSeeds, ...]:
+        """The methods whose times may be compared: those that most ran on the same processor.
+
+        There is none on a GPU, which the runs share.
+        """
+        if self.device != "cpu" or not self.lines:
+            return ()
+        ((most, _),) = Counter(line.processors for line in self.lines).most_common(1)
+        return tuple(line for line in self.lines if line.processors == most and len(most) == 1)
 
     @property
     def equal_time(self) -> float:
-        """CPU time of the run that takes the least, in seconds: every method has as much."""
-        return min(line.seconds for line in self.lines)
+        """CPU time of the run that takes the least, in seconds: every timed method has as much."""
+        return min(line.seconds for line in self.timed)
 
 
 def comparisons(records: Sequence[Record]) -> Iterator[TaskComparison]:

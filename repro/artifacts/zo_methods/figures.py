@@ -25,7 +25,8 @@ _VALUES = {"accuracy": "accuracy (%)", "loss": "loss"}
 def zo_methods(records: Sequence[Record]) -> Figure:
     """Draw a row for each task: accuracy over both costs, and peak memory.
 
-    Runs that shared a GPU have no comparable time, so their loss is drawn instead.
+    Runs that shared a GPU have no comparable time, so their loss is drawn instead. Methods that ran
+    on another processor than most are left out of the panel over time.
 
     Lines are means over seeds; shades are 95 % intervals, from three seeds on.
     """
@@ -37,14 +38,15 @@ def zo_methods(records: Sequence[Record]) -> Figure:
             len(found), 3, figsize=(12.2, 3.2 * len(found) + 0.7), squeeze=False
         )
         for row, comparison in zip(grid, found, strict=True):
-            _curves(row[0], comparison, "forward_passes", "accuracy")
+            _curves(row[0], comparison.lines, "forward_passes", "accuracy")
             seeds = max(len(line.records) for line in comparison.lines)
             row[0].set_title(f"{comparison.name}, {seeds} seed{'s' if seeds > 1 else ''}")
-            if comparison.is_timed:
-                _curves(row[1], comparison, "cpu_seconds", "accuracy")
+            if comparison.timed:
+                _curves(row[1], comparison.timed, "cpu_seconds", "accuracy")
                 row[1].sharey(row[0])
+                row[1].set_title(_left_out(comparison))
             else:
-                _curves(row[1], comparison, "forward_passes", "loss")
+                _curves(row[1], comparison.lines, "forward_passes", "loss")
             _memory(row[2], comparison)
         shown = {line.name for comparison in found for line in comparison.lines}
         handles: list[Any] = [
@@ -58,9 +60,15 @@ def zo_methods(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def _curves(panel: Axes, comparison: TaskComparison, cost: str, value: str) -> None:
+def _left_out(comparison: TaskComparison) -> str:
+    """Return which methods have no comparable time, or nothing."""
+    names = [line.arm.label for line in comparison.lines if line not in comparison.timed]
+    return f"without {', '.join(names)} (on another processor)" if names else ""
+
+
+def _curves(panel: Axes, lines: Sequence[MethodSeeds], cost: str, value: str) -> None:
     """Draw ``value`` of each method over ``cost``."""
-    for line in comparison.lines:
+    for line in lines:
         _curve(panel, line, cost, value)
     panel.set(xlabel=_COSTS[cost], ylabel=_VALUES[value])
     panel.set_xlim(left=0)

@@ -17,12 +17,12 @@ _NONE = "–"  # noqa: RUF001
 def ranking(records: Sequence[Record]) -> pd.DataFrame:
     """Return the methods of each task, the most accurate at equal forward passes first.
 
-    Accuracies, in per cent, and losses are means over seeds with their 95 % interval.
+    Accuracies, in per cent, and losses are means over seeds with their 95 % interval. Times are of
+    runs on one processor; others have none.
     """
     rows = []
     for found in comparisons(records):
         final = {line.name: fmean(line.final()) for line in found.lines}
-        timed = str if found.is_timed else lambda _: _NONE
         for place, line in enumerate(found.lines, start=1):
             edge = " (end of its grid)" if line.records[0].metrics["at_edge"] else ""
             told = f" ({line.caveat})" if line.caveat else ""
@@ -30,6 +30,7 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
                 of: None if of == line.name or of not in final else final[line.name] - final[of]
                 for of in ("mezo", "mezo_clipped")
             }
+            is_timed = line in found.timed
             row = {
                 "task": found.title,
                 "rank": place,
@@ -38,11 +39,11 @@ def ranking(records: Sequence[Record]) -> pd.DataFrame:
                 "seeds": f"{len(line.records)}{told}",
                 "at equal forward passes (%)": estimate(line.final()).text(),
                 "loss": _loss(line.final("loss")),
-                "at equal time (%)": timed(line.at_time(found.equal_time).text()),
+                "at equal time (%)": line.at_time(found.equal_time).text() if is_timed else _NONE,
                 "forward passes": f"{line.forwards:.0f}",
                 "steps": line.steps,
-                "CPU time": timed(format_seconds(line.seconds)),
-                "a step (ms)": timed(f"{1000 * line.seconds / line.steps:.3g}"),
+                "CPU time": format_seconds(line.seconds) if is_timed else _NONE,
+                "a step (ms)": f"{1000 * line.seconds / line.steps:.3g}" if is_timed else _NONE,
                 "peak memory": format_bytes(line.step.metrics["peak_bytes"]),
                 "gain over MeZO (points)": _points(gains["mezo"]),
                 "over clipped MeZO": _points(gains["mezo_clipped"]),
