@@ -19,7 +19,7 @@ from repro.claims.statistics import estimate
 from repro.claims.trained import SeedGroups, findings, prediction, sampling_variance
 from repro.claims.verdict import Finding, verdict
 from repro.measurement import environment
-from repro.measurement.records import Record
+from repro.measurement.records import Record, together
 
 ENVIRONMENT = environment.capture()
 ZO = {"dataset": "mnist", "precision": "fp32", "method": "full_zo"}
@@ -57,6 +57,17 @@ def test_an_accuracy_is_the_mean_of_the_last_epoch_over_seeds() -> None:
     assert found.interval == pytest.approx(expected.interval)
     assert (found.n_seeds, found.profile) == (2, "paper")
     assert found.reason == "after the last of 2 epochs (91.50 % after the best), seeds 0, 1"
+
+
+def test_a_seed_on_a_gpu_does_not_displace_those_of_a_cpu() -> None:
+    on_cpu = [run(ZO, seed, [0.9]) for seed in range(3)]
+    metrics = {"test_accuracy": [0.1, 0.8], "settings": {"lr": 0.002, "device": "cuda"}}
+    on_gpu = run(ZO, 0, [0.8], metrics=metrics, utc="2026-02-01T00:00:00Z")
+    kept = together([on_cpu, [on_gpu]])
+    found = finding(Accuracy(ZO), kept)
+    assert (found.ours, found.n_seeds) == (pytest.approx(90), 3)
+    assert found.others == {"cuda": pytest.approx(80)}
+    assert "left out" not in found.reason
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,9 @@ class SeedGroup:
         return self.records[0].point
 
     def made_like(self, other: "SeedGroup") -> bool:
-        """Return whether the same engine trained both on the same form of the data set."""
-        return (self.engine, self.dataset) == (other.engine, other.dataset)
+        """Return whether the same engine and device trained both on the same form of the data."""
+        mine, others = ((group.engine, group.device, group.dataset) for group in (self, other))
+        return mine == others
 
     @property
     def profile(self) -> str:
@@ -91,6 +92,11 @@ class SeedGroup:
     def engine(self) -> str:
         """The engine that trained every seed."""
         return self.records[0].engine
+
+    @property
+    def device(self) -> str:
+        """The device that trained every seed."""
+        return self.records[0].device
 
     @property
     def dataset(self) -> str:
@@ -169,17 +175,18 @@ def of_newest_settings(
 class SeedGroups:
     """All seed groups of an artifact, by their points.
 
-    A point may have been trained by both engines, on several forms of its data set, or for several
-    numbers of epochs. Figures and verdicts use its leading group: of those of the highest profile
-    the one with the most seeds, then the longest.
+    A point may have been trained by both engines, on a CPU and a GPU, on several forms of its data
+    set, or for several numbers of epochs. Figures and verdicts use its leading group: of those of
+    the highest profile the one with the most seeds, then the longest.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         """Read an artifact's current records; kinds other than ``run`` are ignored."""
-        groups: dict[Key, dict[tuple[str, str], list[Record]]] = {}
+        groups: dict[Key, dict[tuple[str, str, str], list[Record]]] = {}
         for record in of_kind(records, "run"):
             trained = groups.setdefault(key(record.point), {})
-            trained.setdefault((record.engine, record.dataset), []).append(record)
+            made = record.engine, record.device, record.dataset
+            trained.setdefault(made, []).append(record)
         self._groups = {
             where: sorted(
                 chain.from_iterable(map(SeedGroup.of_each_length, trained.values())),
@@ -198,7 +205,7 @@ class SeedGroups:
         return next(iter(self._groups.get(key(point), ())), None)
 
     def others(self, point: Point) -> list[SeedGroup]:
-        """Return the other groups of ``point``: another engine, form of its data, or length."""
+        """Return the other groups of ``point``: another engine, device, form of data or length."""
         return self._groups.get(key(point), [])[1:]
 
     def pair(self, low: Point, high: Point) -> tuple[SeedGroup | None, SeedGroup | None]:
@@ -328,6 +335,7 @@ def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
             mean = estimate(list(other.last.values())).mean
             names = (
                 (other.engine, group.engine),
+                (other.device, group.device),
                 (other.dataset, group.dataset),
                 (f"{other.length} epochs", f"{group.length} epochs"),
             )

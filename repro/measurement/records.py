@@ -75,6 +75,12 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return (self.environment.gpu or self.environment.cpu) if self.kind == "zero_shot" else ""
 
     @property
+    def device(self) -> str:
+        """The device that trained it, by its settings; ``cpu`` without training."""
+        settings = self.metrics.get("settings")
+        return str(settings.get("device", "cpu")) if isinstance(settings, dict) else "cpu"
+
+    @property
     def code(self) -> tuple[str | None, bool | None]:
         """Commit of the code that computed it, and whether its working tree was dirty.
 
@@ -177,9 +183,9 @@ def read_runs(paths: Iterable[Path]) -> list[Record]:
 def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     """Combine the records of several runs of one artifact, keeping the current ones.
 
-    A result is identified by its kind, point, engine, data set and processor. For each result
-    the records of the highest profile are kept, and for each seed those of the newest run; on
-    clouds a longer run of the same course stays, as the newest is its beginning. A single run is
+    A result is identified by its kind, point, engine, device, data set and processor. For each
+    result the records of the highest profile are kept, and for each seed those of the newest run;
+    on clouds a longer run of the same course stays, as the newest is its beginning. A single run is
     returned unchanged.
     """
     by_age = sorted(runs, key=lambda run: run[-1].utc)
@@ -190,7 +196,14 @@ def together(runs: Iterable[Sequence[Record]]) -> list[Record]:
     place = 0
     for age, run in enumerate(by_age):
         for record in run:
-            of = (record.kind, record.point, record.engine, record.dataset, record.processor)
+            of = (
+                record.kind,
+                record.point,
+                record.engine,
+                record.device,
+                record.dataset,
+                record.processor,
+            )
             # sorted, so that the order of the coordinates in a point does not matter
             result, height = msgspec.json.encode(of, order="deterministic"), rank(record.profile)
             highest[result] = max(height, highest.get(result, height))
