@@ -137,8 +137,9 @@ class ClusterPool:
             metrics, state = self._ray.get(reference)
         # before RayError, its base class: the node is alive, and the run itself failed
         except self._ray.exceptions.RayTaskError as error:
-            if not isinstance(error.cause, ReproError):
-                sys.stderr.write(f"{error}\n")  # with the traceback of the node
+            if isinstance(error.cause, ReproError):
+                return [RunOutcome(run, problem=str(error.cause))]
+            sys.stderr.write(f"{error}\n")  # with the traceback of the node
             return [RunOutcome(run, problem=f"{type(error.cause).__name__}: {error.cause}")]
         except self._ray.exceptions.RayError as error:
             problem = f"its worker or node was lost ({type(error).__name__})"
