@@ -333,6 +333,9 @@ def test_times_of_another_processor_are_not_compared() -> None:
     assert at_equal_time == {"BP, SGD": "–", "FZOO, N = 8": "35.00", "MeZO": "50.00"}  # noqa: RUF001
     figure = zo_methods(records)
     assert figure.axes[1].get_title(loc="left") == "without BP, SGD (on another processor)"
+    split = curve("bp", 1, 0.9, 1)  # its seeds have two processors now
+    (found,) = comparisons([*records, split])
+    assert {line.name for line in found.timed} == {"mezo", "fzoo"}
     assert len(figure.axes[1].lines) == 2 * 2
     plt.close(figure)
 
@@ -394,6 +397,9 @@ def test_older_peaks_of_lora_get_adams_moments() -> None:
     for metrics in (older, newer):
         _, lora = with_present_names([base, made("step", point_of("lora"), metrics)])
         assert lora.metrics == newer
+    other_task = made("step", {**point_of("mezo"), "task": "sst2"}, {"parameters_bytes": 4})
+    alone = made("step", point_of("lora"), older)  # with nothing that tells the adapters' size
+    assert with_present_names([other_task, alone])[1].metrics == older
 
 
 def test_the_device_of_older_records_is_that_of_their_configuration() -> None:

@@ -176,7 +176,8 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
 
     - If the published value lies in the prediction interval, ours is *reproduced*, or *undecided*
       if the interval's half-width exceeds ``CLOSE_POINTS``.
-    - An accuracy within ``CLOSE_POINTS`` is *close*. There is no such band for differences.
+    - An accuracy within ``CLOSE_POINTS`` is *close*, with at least two seeds. There is no such band
+      for differences.
     - A bound that holds by more than the half-width is *reproduced*, however wide the interval.
     - With one seed there is no interval. The value is *undecided*, or *not decidable* if other
       values of a setting that the paper leaves open lie on the other side of the published one.

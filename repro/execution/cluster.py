@@ -267,8 +267,9 @@ def run_job(
 
 
 def states_of(run: NetworkRun, store: CheckpointStore) -> Iterator[tuple[NetworkRun, bytes]]:
-    """Yield the stored states of a run and of the runs it starts from."""
-    store.continue_shorter(run)
+    """Yield the stored states of a run, perhaps of a shorter one, and of those it starts from."""
+    with store.locked(run):
+        store.continue_shorter(run)
     state = store.checkpoint(run).read()
     if state is not None:
         yield run, state

@@ -9,8 +9,8 @@ from repro.planner.methods import TRAINING_METHODS
 Arm = Literal["bp", "bp_checkpoint", "lora", "mezo_1", "mezo_5", "mezo_lora", "elasticzo"]
 """In order: SGD by backpropagation; SGD with every decoder block checkpointed; Adam on LoRA
 adapters, checkpointed; MeZO with n = 1 and n = 5 estimates; MeZO on LoRA adapters; ElasticZO, which
-trains the last block and the layers after it by backpropagation; a tied output layer is the
-embedding, which comes first."""
+trains the last block and the layers after it by backpropagation, but not an output layer that is
+tied to the embedding."""
 
 NoiseName = Literal["torch", "engine", "engine-signs", "philox", "philox-signs"]
 """Source of MeZO's perturbations: PyTorch's generator, the on-device engine (on the CPU), or the

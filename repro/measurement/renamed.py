@@ -79,7 +79,7 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             body = _BODIES.get(point["model"], metrics["parameters"])
             metrics = {**metrics, "body_parameters": body}
         if point.get("arm") == "lora":
-            metrics = _with_moments(record.kind, metrics, records)
+            metrics = _with_moments(record, metrics, records)
         found.append(
             msgspec.structs.replace(
                 record, artifact=artifact, config=config, point=point, metrics=metrics
@@ -89,18 +89,23 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
 
 
 def _with_moments(
-    kind: str, metrics: dict[str, Any], records: "Sequence[Record]"
+    record: "Record", metrics: dict[str, Any], records: "Sequence[Record]"
 ) -> dict[str, Any]:
     """Return the metrics of LoRA's memory with Adam's moments in the measured peak."""
-    prefix = {"plan": "measured_", "step": ""}.get(kind)
+    prefix = {"plan": "measured_", "step": ""}.get(record.kind)
     peak, state = f"{prefix}peak_bytes", f"{prefix}state_bytes"
     if peak not in metrics or state in metrics:
         return metrics
-    if kind == "plan":
+    if record.kind == "plan":
         moments = metrics["simulated_optimizer_state_bytes"]
-    else:  # the weights without adapters are those of another method
-        base = min(one.metrics["parameters_bytes"] for one in records if one.kind == kind)
-        moments = 2 * (metrics["parameters_bytes"] - base)
+    else:  # the weights without adapters are those of another method on the same task
+        bases = [
+            one.metrics["parameters_bytes"]
+            for one in records
+            if one.kind == record.kind and one.point["task"] == record.point["task"]
+        ]
+        if (moments := 2 * (metrics["parameters_bytes"] - min(bases))) == 0:
+            return metrics  # there is no other method
     return {**metrics, state: moments, peak: metrics[peak] + moments}
 
 

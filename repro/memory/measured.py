@@ -75,8 +75,8 @@ class MeasuredPeak:
 def measure(task: MeasureTask) -> MeasuredPeak | None:
     """Measure one training step of ``task.spec``; return ``None`` if it does not fit in memory.
 
-    A first step is not measured, since it fills caches of compiled primitives that later steps
-    reuse.
+    Earlier steps are not measured, since they fill caches of compiled primitives that later steps
+    reuse; what the first one keeps for later ones counts.
 
     Raises:
         UsageError: the device does not exist.
@@ -200,20 +200,21 @@ def peak_on_cuda(step: Callable[[], object]) -> CudaPeak | None:
 
 
 def _kept_by(step: Callable[[], object], device: Device) -> int:
-    """Return the bytes of the tensors on ``device`` that exist after ``step`` and not before it."""
+    """Return the bytes of PyTorch's tensors on ``device`` that exist after ``step``, not before."""
     gc.collect()
-    before = _tensors(device)
+    before = _tensors(device)  # which keeps them, so that no new tensor takes the place of one
     step()
     gc.collect()
-    return sum(size for place, size in _tensors(device).items() if place not in before)
+    after = _tensors(device)
+    return sum(memory.nbytes() for place, memory in after.items() if place not in before)
 
 
-def _tensors(device: Device) -> dict[int, int]:
-    """Return the size in bytes of every tensor's memory by its address."""
+def _tensors(device: Device) -> dict[int, torch.UntypedStorage]:
+    """Return the memory of every tensor by its address."""
     # not isinstance(), which would ask objects that answer for others
     tensors = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)]
     memory = [one.untyped_storage() for one in tensors if one.device.type == device]
-    return {storage.data_ptr(): storage.nbytes() for storage in memory}
+    return {storage.data_ptr(): storage for storage in memory}
 
 
 def _parameters(model: torch.nn.Module) -> int:

@@ -72,7 +72,8 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         of_structure = IntegerNetwork.random(structure, seed=0).layers
         if repr(of_structure) != repr(network.layers):
             raise UsageError(
-                f"the structure's layers are {of_structure}, the network's {network.layers}"
+                f"the structure's layers are {of_structure}, the network's {network.layers}: give "
+                "the structure that the network was made of"
             )
         EngineTraining.__init__(
             self,

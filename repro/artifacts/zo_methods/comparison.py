@@ -122,10 +122,11 @@ class TaskComparison:
 
         There is none on a GPU, which the runs share.
         """
-        if self.device != "cpu" or not self.lines:
+        on_one = [line for line in self.lines if len(line.processors) == 1]
+        if self.device != "cpu" or not on_one:
             return ()
-        ((most, _),) = Counter(line.processors for line in self.lines).most_common(1)
-        return tuple(line for line in self.lines if line.processors == most and len(most) == 1)
+        ((most, _),) = Counter(line.processors for line in on_one).most_common(1)
+        return tuple(line for line in on_one if line.processors == most)
 
     @property
     def equal_time(self) -> float:

@@ -25,8 +25,9 @@ _VALUES = {"accuracy": "accuracy (%)", "loss": "loss"}
 def zo_methods(records: Sequence[Record]) -> Figure:
     """Draw a row for each task: accuracy over both costs, and peak memory.
 
-    Runs that shared a GPU have no comparable time, so their loss is drawn instead. Methods that ran
-    on another processor than most are left out of the panel over time.
+    Runs that shared a GPU have no comparable time, nor do methods that all ran on several
+    processors; then the loss is drawn instead. Methods that ran on another processor than most are
+    left out of the panel over time.
 
     Lines are means over seeds; shades are 95 % intervals, from three seeds on.
     """

@@ -178,9 +178,9 @@ def measure_cost(run: MethodRun) -> dict[str, Any]:
     """Return the cost of a step in forward passes, and its peak memory; call it in a fresh process.
 
     FLOPs are counted by PyTorch's counter, over convolutions, matrix products and attention; the
-    forward pass is of the model without adapters. The memory is the peak of the weights and of a
-    step together, above the batch, in the allocator of the device. The weights are random, as
-    neither depends on them.
+    forward pass is of the model without adapters. The memory is the peak of the weights, the
+    optimizer's state and a step together, above the batch, in the allocator of the device. The
+    weights are random, as neither depends on them.
     """
     torch.set_num_threads(run.threads)
     torch.manual_seed(0)
