@@ -51,7 +51,7 @@ class MeasuredPeak:
     reserved: int | None = None
     """On a GPU: peak memory reserved by PyTorch's allocator, weights included."""
     state: int = 0
-    """Tensors that the first step has left for later ones, such as Adam's moments."""
+    """Tensors left by the first step for later ones, such as Adam's moments."""
 
     @property
     def peak(self) -> int:
@@ -76,7 +76,7 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
     """Measure one training step of ``task.spec``; return ``None`` if it does not fit in memory.
 
     Earlier steps are not measured, since they fill caches of compiled primitives that later steps
-    reuse; what the first one keeps for later ones counts.
+    reuse. Tensors left by the first one for later ones count.
 
     Raises:
         UsageError: the device does not exist.
@@ -131,6 +131,8 @@ def _on_host(
         weights = _allocated(memray.FileReader(built).get_leaked_allocation_records())
     step = start(model)
     state = _kept_by(step, "cpu")
+    # which runs a step before the measurement again: right after the listing of all objects, the
+    # interpreter's own allocations would show in the peak of a tiny model
     return MeasuredPeak(_parameters(model), weights, peak_of_step(step), state=state)
 
 
