@@ -112,7 +112,7 @@ def test_methods_without_sense_say_why(capsys: pytest.CaptureFixture[str]) -> No
     rows = by_method(planned(capsys, *arguments[1:]))
     assert rows["bp-sgd"]["needed_bytes"] is None
     assert not rows["bp-sgd"]["fits"]
-    assert rows["lora"]["fits"]
+    assert rows["lora-checkpoint"]["fits"]
 
 
 def test_the_largest_model_of_each_family(capsys: pytest.CaptureFixture[str]) -> None:

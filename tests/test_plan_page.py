@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from repro.cli import main
-from repro.memory.setting import FORMATS, Setting, TrainingMethod
+from repro.memory.setting import ADAPTER_FORMATS, FORMATS, Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.choices import choose
 from repro.planner.configurations import architecture
@@ -91,6 +91,7 @@ def a_setting(draw: random.Random) -> Setting:
         attention=draw.choice(["sdpa", "eager"]),
         loss=draw.choice(["last", "all"]),
         rank=draw.randint(1, 64),
+        adapters=draw.choice(ADAPTER_FORMATS),
         tail=draw.randint(0, 4),
     )
 
@@ -187,7 +188,9 @@ def test_the_page_says_what_python_says_of_methods() -> None:
     assert list(by_slug) == list(TRAINING_METHODS)
     assert "rounds to zero" in by_slug["mezo"]["unsupported_reasons"]["4bit"]
     assert by_slug["mezo"]["unsupported_reasons"]["bfloat16"] is None
-    assert "Adam's eps" in by_slug["lora"]["warnings"]["float16"]
+    assert "Adam's eps" in by_slug["bp-adam"]["warnings"]["float32"]["float16"]
+    assert by_slug["lora"]["warnings"]["float32"]["float16"] is None
+    assert "Adam's eps" in by_slug["lora"]["warnings"]["activations"]["float16"]
     sizes = {m.name: asdict(architecture(m.config)) for m in members()}
     assert {m["name"]: m["sizes"] for m in data["models"]} == json.loads(json.dumps(sizes))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import ATTENTIONS
 from repro.core.units import format_bytes, parse_bytes
-from repro.memory.setting import FORMATS, LOSSES, Setting, TrainingMethod
+from repro.memory.setting import ADAPTER_FORMATS, FORMATS, LOSSES, Setting, TrainingMethod
 from repro.planner.families import FAMILIES
 from repro.planner.methods import TRAINING_METHODS
 
@@ -93,6 +93,13 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--rank", type=int, default=default.rank, metavar="R", help="rank of LoRA adapters"
     )
     parser.add_argument(
+        "--adapters",
+        choices=ADAPTER_FORMATS,
+        default=default.adapters,
+        help="number format of LoRA adapters and of their inputs: float32, as in peft by default, "
+        "or the activations' (autocast_adapter_dtype=False)",
+    )
+    parser.add_argument(
         "--tail",
         type=int,
         default=default.tail,
@@ -136,6 +143,7 @@ def execute(args: argparse.Namespace) -> int:
         attention=args.attention or Setting().attention,
         loss=args.loss,
         rank=args.rank,
+        adapters=args.adapters,
         tail=args.tail,
     )
     methods = [TRAINING_METHODS[slug] for slug in dict.fromkeys(args.method)]

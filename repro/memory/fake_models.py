@@ -46,8 +46,8 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
             bits = 8 if setting.format == "int8" else 4
             new = QuantisedMatrix(weight, child.bias, outputs, bits)  # type: ignore[arg-type]
         if method.trains == "adapters":
-            # in the activations' format, as in the formula; peft's own default is float32
-            new = AdaptedMatrix(new, inputs, outputs, setting.rank, weight.dtype)
+            kind = torch.float32 if setting.adapters == "float32" else weight.dtype
+            new = AdaptedMatrix(new, inputs, outputs, setting.rank, kind)
         return new
 
     if setting.quantised or method.trains == "adapters":

@@ -16,6 +16,10 @@ Loss = Literal["last", "all"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 """Loss of the token after each sequence, as in a classification prompt, or of every token."""
 
+AdapterFormat = Literal["float32", "activations"]
+ADAPTER_FORMATS: tuple[AdapterFormat, ...] = get_args(AdapterFormat)
+"""Formats of LoRA adapters: float32, as peft's default, or the activations' own."""
+
 BLOCK_4BIT = 64
 """Weights that share one float32 scale in 4-bit storage: QLoRA's (Dettmers et al. 2023) block."""
 
@@ -33,6 +37,8 @@ class Setting(Checked):
     loss: Loss = "last"
     rank: int = 16
     """Rank of LoRA adapters, on every matrix of every block."""
+    adapters: AdapterFormat = "float32"
+    """Format of the adapters; if it is wider than the activations, they copy their inputs."""
     tail: Count = 1
     """Last blocks that ElasticZO backpropagates, with the final norm and an output layer of its own
     weights (a tied one is the embedding); at least 0."""
@@ -46,6 +52,11 @@ class Setting(Checked):
     def width(self) -> int:
         """b, bytes of an activation, and of an unquantised weight."""
         return _WIDTHS[self.format]
+
+    @property
+    def adapter_width(self) -> int:
+        """Bytes of an adapter's weight, and of its input."""
+        return 4 if self.adapters == "float32" else self.width
 
 
 @dataclass(frozen=True)

@@ -19,22 +19,25 @@ def is_eager(a: Architecture, s: Setting) -> bool:
     return a.eager_only or s.attention == "eager"
 
 
-def kept(a: Architecture, s: Setting, *, frozen: bool, masked: float = 0) -> float:
+def kept(a: Architecture, s: Setting, *, adapters: bool, masked: float = 0) -> float:
     """Return the bytes that one block stores for its backward pass.
 
     Args:
         a: the model.
         s: sizes and number format.
-        frozen: whether only adapters are trained; then the norms store no input for their weights.
+        adapters: whether only adapters are trained; the norms store no input for their weights.
         masked: fraction of the blocks that have a mask if the context is as wide as their window;
             the mean over the blocks is returned.
     """
     reads = 1 if a.parallel and a.norms == 1 else 2  # attention and FFN may share their input
+    inputs: float = s.width * a.hidden * reads
+    if adapters and copies_inputs(s):
+        inputs = s.adapter_width * sum(width for width, _ in a.matrices)
     token = (
-        _norms(a, s, frozen=frozen)
-        + s.width * a.hidden * reads
-        + _attention(a, s, masked, frozen=frozen)
-        + _feed_forward(a, s)
+        _norms(a, s, adapters=adapters)
+        + inputs
+        + _attention(a, s, masked, adapters=adapters)
+        + _feed_forward(a, s, adapters=adapters)
     )
     return s.batch * s.context * token
 
@@ -54,9 +57,13 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     inputs = 1 if a.inline_feed_forward and not adapters else 2
     composed = a.activation == "composed" and not a.gated
     # a fused matrix's output stays whole while its halves' activation and product are made
-    gated = 4 + 2 * adapters if a.fused_gate else 3 + adapters
-    wide = 4 if composed else (gated if a.gated else 2 + adapters)
-    feed_forward = b * (outside + (inputs + a.held) * D + wide * a.feed_forward)
+    gated = 4 if a.fused_gate else 3
+    wide = b * (4 if composed else (gated if a.gated else 2))
+    if adapters:  # the output of an adapter and its scaled copy beside the matrix's
+        beside = b if a.gated and not a.fused_gate else 0
+        outputs = 2 if a.fused_gate else 1
+        wide = max(wide, beside + outputs * (b + 2 * s.adapter_width))
+    feed_forward = b * (outside + (inputs + a.held) * D) + wide * a.feed_forward
     projected = outside + (D if a.pre_norm else 0) + Q + 2 * K
     rotation: float = max(3 * Q, Q + 3 * K) if a.rotary else 0
     if a.float32_rotation:
@@ -72,7 +79,8 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
         operands = b * (projected + rotated + repeated)
         product = operands + b * 2 * Q + row  # which copies queries and keys
         attention = max(b * (projected + rotation), product, operands + _scores_working(a, s))
-        feed_forward += row  # the probabilities, which the block's code still holds
+        # the probabilities, which the block's code still holds, in Falcon the previous ones, too
+        feed_forward += row * (2 if a.score_rows > 2 else 1)
     norm = b * (outside + D) + 2 * FLOAT32 * D if a.norm != "layer" else 0
     return s.batch * s.context * max(feed_forward, attention, norm)
 
@@ -85,8 +93,45 @@ def feed_forward_backward(a: Architecture, s: Setting, *, adapters: bool = False
     wide = 1 if a.activation == "fused" and not a.gated else 2
     wide += adapters and not a.gated and a.activation != "composed"
     matrices = s.width * (a.hidden + wide * a.feed_forward)
+    if adapters and copies_inputs(s):
+        matrices = s.width * a.hidden + s.adapter_width * a.feed_forward
     norm = 5 * FLOAT32 * a.hidden if a.post_norm else 0  # the first backward pass of the block
     return s.batch * s.context * max(matrices, norm)
+
+
+def copying_forward(a: Architecture, s: Setting, *, again: bool) -> float:
+    """Return the peak of the last block's forward pass above all activations stored in the end.
+
+    Needed for adapters that copy their inputs: their outputs are wider than what is stored.
+
+    Args:
+        a: the model.
+        s: sizes and number format.
+        again: whether the block is recomputed in the backward pass.
+    """
+    D, b, wide = a.hidden, s.width, s.adapter_width
+    held = 1 + a.held  # the norm's output
+    if a.parallel or a.norm != "layer":
+        held += 1  # attention's output, or the stream, of which an RMSNorm stores only a copy
+    if again:
+        outside: float = D * (b + wide)  # the gradient of the block's output, and its wide copy
+    else:
+        outside = 0 if a.norm == "layer" else 2 * b * D
+        if a.position_rows:
+            outside += b * (D if a.inline_feed_forward else D / s.batch)
+    outputs = (2 if a.fused_gate else 1) * (b + 2 * wide)
+    beside = 2 * b if a.gated and not a.fused_gate else 0  # the gate and its activation
+    stored = _feed_forward(a, s, adapters=True) + wide * a.feed_forward
+    first = (outputs + beside) * a.feed_forward - stored
+    product = 0 if a.activation == "relu" and not a.gated else b * a.feed_forward
+    # a recomputation ends as soon as the last stored activation exists
+    last = product + D * (b if again else b + 2 * wide)
+    return s.batch * s.context * (outside + b * D * held + max(first, last))
+
+
+def copies_inputs(s: Setting) -> bool:
+    """Return whether adapters copy the inputs of their matrices, to their own wider format."""
+    return s.adapter_width > s.width
 
 
 def attention_backward(a: Architecture, s: Setting, *, adapters: bool = False) -> float:
@@ -95,10 +140,15 @@ def attention_backward(a: Architecture, s: Setting, *, adapters: bool = False) -
     The activations between attention and the block's end are freed by then.
     """
     D, b = a.hidden, s.width
-    freed = _feed_forward(a, s)
+    freed = _feed_forward(a, s, adapters=adapters)
+    if adapters and copies_inputs(s):
+        first = 1 if a.fused_qkv else 3  # the matrices before attention
+        freed += s.adapter_width * (sum(width for width, _ in a.matrices) - first * D)
+    elif not a.parallel:
+        freed += b * D
     if not a.parallel:
-        norm = b * D if a.norm == "layer" else D * _rms(a, s, frozen=adapters)
-        freed += b * D + (a.norms - 1) * norm
+        norm = b * D if a.norm == "layer" else D * _rms(a, s, adapters=adapters)
+        freed += (a.norms - 1) * norm
     return s.batch * s.context * (2 * b * D + _scores_gradient(a, s) - freed)
 
 
@@ -108,10 +158,10 @@ def final_norm_working(a: Architecture, s: Setting) -> float:
     return s.batch * s.context * token
 
 
-def kept_at_the_end(a: Architecture, s: Setting, *, frozen: bool) -> float:
+def kept_at_the_end(a: Architecture, s: Setting, *, adapters: bool) -> float:
     """Return the stored activations of the final norm and the output layer."""
-    norm = s.width if a.norm == "layer" else _rms(a, s, frozen=frozen)
-    head = s.width if s.loss == "all" and not frozen else 0
+    norm = s.width if a.norm == "layer" else _rms(a, s, adapters=adapters)
+    head = s.width if s.loss == "all" and not adapters else 0
     return s.batch * s.context * a.hidden * (norm + head)
 
 
@@ -155,7 +205,7 @@ def logits(a: Architecture, s: Setting, *, backward: bool = False) -> float:
     return s.batch * positions * a.vocabulary * copies
 
 
-def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
+def _norms(a: Architecture, s: Setting, *, adapters: bool) -> float:
     """Return the stored activations of the norms of width D, without their outputs.
 
     An RMSNorm stores its input in float32 and, for the gradient of its weight, the normalised
@@ -163,29 +213,31 @@ def _norms(a: Architecture, s: Setting, *, frozen: bool) -> float:
     """
     if a.norm == "layer":
         return s.width * a.hidden * (1 if a.parallel else a.norms)
-    return a.norms * a.hidden * _rms(a, s, frozen=frozen)
+    return a.norms * a.hidden * _rms(a, s, adapters=adapters)
 
 
-def _rms(a: Architecture, s: Setting, *, frozen: bool) -> float:
+def _rms(a: Architecture, s: Setting, *, adapters: bool) -> float:
     normalised = FLOAT32 if a.norm == "rms32" else s.width
-    return FLOAT32 + (0 if frozen else normalised)
+    return FLOAT32 + (0 if adapters else normalised)
 
 
-def _attention(a: Architecture, s: Setting, masked: float, *, frozen: bool) -> float:
+def _attention(a: Architecture, s: Setting, masked: float, *, adapters: bool) -> float:
     """Return attention's stored activations, from its matrices' outputs to the last input."""
     Q, K, b = a.query_width, a.kv_width, s.width
     norm = 0.0
     if a.query_key_norm != "none":
-        norm = (Q + K) * _rms(a, s, frozen=frozen)
+        norm = (Q + K) * _rms(a, s, adapters=adapters)
     if is_eager(a, s):  # keys and values are copied for every head for the products
         probabilities = b + (FLOAT32 if a.float32_softmax and b < FLOAT32 else 0)
         scores = probabilities + (b if a.capped else 0)
-        return norm + b * 4 * Q + scores * a.heads * s.context
+        own = 3 if adapters and copies_inputs(s) else 4
+        return norm + b * own * Q + scores * a.heads * s.context
     whole = a.fused_qkv and not a.split_copies
     values = Q + 2 * K if whole else K  # views of the fused output keep all of it alive
     rotated = Q + K if a.rotary or not whole else 0
     # a kernel's output has the layout of the queries, so the next matrix may need a copy
-    output = 2 * Q if a.joined_rotation else Q
+    copied = a.joined_rotation and not (adapters and copies_inputs(s))
+    output = 2 * Q if copied else Q
     sums = FLOAT32 * a.heads  # logarithms of the softmax's sums
     return norm + b * (values + rotated + output + masked * _mask(a, s)) + sums
 
@@ -218,11 +270,13 @@ def _scores_gradient(a: Architecture, s: Setting) -> float:
     return row * (2 * FLOAT32 - s.width if upcast else 2 * s.width)
 
 
-def _feed_forward(a: Architecture, s: Setting) -> float:
+def _feed_forward(a: Architecture, s: Setting, *, adapters: bool) -> float:
     """Return the feed-forward network's stored activations without its input."""
     if a.gated:
         # the gate, its activation, the other factor and the product; a ReLU keeps no input
         tensors = 3 if a.activation == "relu" else 4
     else:
         tensors = {"relu": 1, "fused": 2, "composed": 5}[a.activation]
+    if adapters and copies_inputs(s) and (a.gated or a.activation != "relu"):
+        tensors -= 1  # the last matrix's input, unless the activation stores it itself
     return s.width * a.feed_forward * tensors

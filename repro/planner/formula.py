@@ -124,16 +124,14 @@ class _Step:
             "adapters": a.adapter_parameters(s.rank),
             "tail": a.tail_parameters(self.blocks),
         }[method.trains]
-        self.trained = s.width * trained
+        self.trained = (s.adapter_width if self.adapters else s.width) * trained
         """Bytes of the backpropagated parameters; their gradients take as many."""
 
     def moments(self) -> Iterator[Moment]:
         """Yield every moment that may be the peak."""
         if self.method.estimator != "backpropagation":
             waiting = self.trained if self.method.estimator == "both" else 0
-            working = activations.forward_working(self.a, self.s, adapters=self.adapters)
-            working += dequantised_bytes(self.a, self.s)
-            yield self._at("forward pass", waiting, 0, working)
+            yield self._at("forward pass", waiting, 0, self._forward_working())
             yield self._at("loss", waiting, 0, self.stream + activations.logits(self.a, self.s))
         if self.method.estimator != "zeroth-order":
             yield from self._backpropagation()
@@ -157,11 +155,13 @@ class _Step:
         if activations.is_eager(a, s):  # whose peak comes later, when more gradients exist
             attention = self._block_gradient(a.later_matrix_parameters)
         feed_forward_working, attention_working = self._backward_working()
-        final = activations.kept_at_the_end(a, s, frozen=self.adapters)
+        final = activations.kept_at_the_end(a, s, adapters=self.adapters)
         yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
         if inputs:
-            working = activations.forward_working(a, s, adapters=self.adapters)
-            yield self._at("forward pass", 0, inputs, working + dequantised_bytes(a, s))
+            yield self._at("forward pass", 0, inputs, self._forward_working())
+        if self.adapters and activations.copies_inputs(s):
+            working = activations.copying_forward(a, s, again=inputs > 0)
+            yield self._at("block computed", 0, every + recomputed, working)
         yield self._at("final norm", head, every, activations.final_norm_working(a, s))
         begins, kept = "backward pass begins", every + recomputed
         yield self._at(begins, head + feed_forward, kept, feed_forward_working)
@@ -185,14 +185,22 @@ class _Step:
                 largest_tensor = max(
                     a.embedding_parameters, *(rows * columns for rows, columns in a.matrices)
                 )
-            yield self._at("update", self.trained, 0, 2 * s.width * largest_tensor)
+            width = s.adapter_width if self.adapters else s.width
+            yield self._at("update", self.trained, 0, 2 * width * largest_tensor)
 
     def _at(self, moment: str, gradients: float, kept: float, working: float) -> Moment:
         state = 2 * self.trained if self.method.adam else 0
         always = activations.shared(self.a, self.s) + TOKEN * self.s.batch * self.s.context
-        adapters = self.a.adapter_parameters(self.s.rank) if self.adapters else 0
-        weights = weight_bytes(self.a, self.s) + self.s.width * adapters
+        weights = weight_bytes(self.a, self.s) + (self.trained if self.adapters else 0)
         return Moment(moment, weights, state, gradients, kept, working + always)
+
+    def _forward_working(self) -> float:
+        """Return the working memory of a forward pass that stores nothing for later."""
+        # a matrix is freed before its adapter runs
+        plain = activations.forward_working(self.a, self.s) + dequantised_bytes(self.a, self.s)
+        if not self.adapters:
+            return plain
+        return max(plain, activations.forward_working(self.a, self.s, adapters=True))
 
     def _backward_working(self) -> tuple[float, float]:
         """Return the working memory of a block's two peaks; only eager attention has the second."""
@@ -214,6 +222,6 @@ class _Step:
         if not self.blocks:
             return 0
         inner = len(self.a.matrices) * self.s.rank if self.adapters else 0
-        inner_bytes = self.s.width * self.s.batch * self.s.context * inner
-        block = activations.kept(self.a, self.s, frozen=self.adapters, masked=masked)
+        inner_bytes = self.s.adapter_width * self.s.batch * self.s.context * inner
+        block = activations.kept(self.a, self.s, adapters=self.adapters, masked=masked)
         return block + inner_bytes

@@ -64,6 +64,7 @@ def unsupported_reason(method: TrainingMethod, setting: Setting) -> str | None:
 
 def warning(method: TrainingMethod, setting: Setting) -> str | None:
     """Return a warning about ``method`` with this format, or ``None``."""
-    if method.adam and setting.format == "float16":
+    width = setting.adapter_width if method.trains == "adapters" else setting.width
+    if method.adam and setting.format == "float16" and width < 4:
         return "Adam's eps = 1e-8 is 0 in float16: use bfloat16, or float32 copies (not counted)"
     return None

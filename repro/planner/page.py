@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.names import ATTENTIONS
-from repro.memory.setting import FORMATS, LOSSES, Setting, TrainingMethod
+from repro.memory.setting import ADAPTER_FORMATS, FORMATS, LOSSES, Setting, TrainingMethod
 from repro.planner.configurations import architecture
 from repro.planner.families import family
 from repro.planner.javascript import formula_script
@@ -62,12 +62,20 @@ def page(
         "methods": [
             asdict(method)
             | {"unsupported_reasons": {s.format: unsupported_reason(method, s) for s in every}}
-            | {"warnings": {s.format: warning(method, s) for s in every}}
+            | {
+                "warnings": {
+                    adapters: {
+                        s.format: warning(method, replace(s, adapters=adapters)) for s in every
+                    }
+                    for adapters in ADAPTER_FORMATS
+                }
+            }
             for method in methods
         ],
         "formats": FORMATS,
         "attentions": ATTENTIONS,
         "losses": LOSSES,
+        "adapters": ADAPTER_FORMATS,
         "start": {
             "model": start,
             "budget": budget,

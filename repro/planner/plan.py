@@ -53,6 +53,8 @@ class SimulatedOnlyModel:
     """SDPA if the model's code supports it, else eager."""
     recurrent: bool
     """Whether its blocks keep a recurrent state, which is simulated token by token."""
+    tied: bool
+    """Whether its output layer shares the embedding's weights."""
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,7 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
         layers=whole("num_hidden_layers"),
         attention="sdpa" if model._supports_sdpa else "eager",
         recurrent=bool(model._is_stateful),
+        tied=bool(checked.tie_word_embeddings),
     )
 
 

@@ -16,8 +16,8 @@ from repro.planner.plan import MethodPlan, Plan
 _WIDTH = 160
 """Table width in columns if the output is not a terminal."""
 NOT_COUNTED = (
-    "Not counted: rounding by the allocator, kernels' workspaces, the CUDA context, the process, "
-    "peft's float32 adapters (docs/plan.md)."
+    "Not counted: rounding by the allocator, kernels' workspaces, the CUDA context, the process "
+    "(docs/plan.md)."
 )
 
 
@@ -84,10 +84,12 @@ def _cells(row: MethodPlan, plan: Plan) -> dict[str, str]:
     label = method.label
     if method.trains == "adapters":
         label += f", r = {plan.setting.rank}"
+        if plan.setting.adapters == "activations":
+            label += " in the activations' format"
     if method.trains == "tail":
         blocks = {0: "", 1: "last block + "}.get(tail, f"last {tail} blocks + ")
         # a tied output layer is the embedding, which the zeroth-order steps train
-        rest = "final norm" if getattr(plan.sizes, "tied", False) else "output"
+        rest = "final norm" if plan.sizes.tied else "output"
         label += f", {blocks}{rest} by BP"
     fits, spare = "-", "-"
     if needs is not None:

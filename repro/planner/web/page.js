@@ -74,7 +74,7 @@ function chosenArchitecture() {
 function setting() {
   const s = new Setting();
   for (const id of ["context", "batch", "rank", "tail"]) s[id] = number(id);
-  for (const id of ["format", "attention", "loss"]) s[id] = byId(id).value;
+  for (const id of ["format", "attention", "loss", "adapters"]) s[id] = byId(id).value;
   return s;
 }
 
@@ -106,7 +106,10 @@ function paperBytes(a, method, s, b, liveLayers) {
 
 /** The name of a method; `a`, if given, is the model that it trains. */
 function label(method, s, a) {
-  if (method.trains === "adapters") return `${method.label}, r = ${s.rank}`;
+  if (method.trains === "adapters") {
+    const format = s.adapters === "activations" ? " in the activations' format" : "";
+    return `${method.label}, r = ${s.rank}${format}`;
+  }
   if (method.trains !== "tail") return method.label;
   const blocks = s.tail > 1 ? `last ${s.tail} blocks + ` : s.tail ? "last block + " : "";
   // a tied output layer is the embedding, which the zeroth-order steps train
@@ -136,7 +139,7 @@ function byThePaper(a, method, s) {
 }
 
 function methodRow(a, method, s, budget) {
-  const unsupported_reason = method.unsupported_reasons[s.format], warning = method.warnings[s.format];
+  const unsupported_reason = method.unsupported_reasons[s.format], warning = method.warnings[s.adapters][s.format];
   const head = element("th", { scope: "row" }, label(method, s, a));
   if (warning) head.append(element("small", {}, warning));
   if (unsupported_reason) return element("tr", {}, head, element("td", { colSpan: 6, className: "never" }, unsupported_reason));
@@ -225,6 +228,10 @@ function begin() {
   for (const format of DATA.formats) byId("format").append(element("option", {}, format));
   for (const name of DATA.attentions) byId("attention").append(element("option", {}, name));
   for (const name of DATA.losses) byId("loss").append(element("option", { value: name }, LOSSES[name]));
+  for (const name of DATA.adapters) {
+    const text = name === "activations" ? "format of the activations" : name;
+    byId("adapters").append(element("option", { value: name }, text));
+  }
   byId("model").value = DATA.start.model;
   byId("budget").value = DATA.start.budget / 1e9;
   for (const [id, value] of Object.entries(DATA.start.setting)) byId(id).value = value;
