@@ -28,6 +28,7 @@ from repro.artifacts.mezo_fig4 import plan as plan_module
 from repro.artifacts.mezo_fig4 import run as run_module
 from repro.artifacts.mezo_fig4.findings import findings, of_setting
 from repro.artifacts.mezo_fig4.points import first_reached, settings, value_at
+from repro.artifacts.mezo_fig4.tables import memory as memory_table
 from repro.artifacts.shared import subprocesses
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
@@ -569,8 +570,10 @@ def test_a_later_run_without_bp_keeps_bps_set_up() -> None:
     only_budget = replace(only_budget, metrics={**only_budget.metrics, "chosen": False})
     rejected = planned("mezo_5", 3e9)
     rejected = replace(rejected, metrics={**rejected.metrics, "chosen": False})
-    (setting,) = settings([record(r) for r in (*BP, only_budget, rejected)])
+    records = [record(r) for r in (*BP, only_budget, rejected)]
+    (setting,) = settings(records)
     assert [plan.point["arm"] for plan in setting.plans] == ["bp"]
+    assert memory_table(records)["chosen"].tolist() == ["yes", "no"]
 
 
 def test_one_seed_settles_no_time() -> None:

@@ -223,3 +223,16 @@ def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached(
     assert list(line.get_xdata()) == [32]
     assert list(line.get_ydata()) == pytest.approx([90])
     plt.close(figure)
+
+
+def test_short_and_long_runs_of_one_batch_size_both_count() -> None:
+    records = [
+        run([0.1] * (epochs + 1), signs=(right,) * epochs, settings={"epochs": epochs},
+            precision="int8_star", method=method, dataset=data, batch=256, epochs=epochs)
+        for data in ("mnist", "fashion_mnist")
+        for method in ("full_zo", "cls2", "cls1")
+        for epochs, right in ((100, 8), (6, 9))
+    ]  # fmt: skip
+    (finding,) = sign_findings(records)
+    assert finding.ours == pytest.approx(80)  # by the long runs
+    assert "in runs of 6 epochs 90.0 to 90.0 % at B = 256;" in finding.reason

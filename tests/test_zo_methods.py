@@ -187,7 +187,7 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     assert "BP, SGD on mnist: every learning rate of 3 diverged" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "here", "engine")
 @pytest.mark.parametrize(
     ("run", "learner"),
     [

@@ -77,8 +77,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
     Kinds of results:
 
-    - ``run``: one training run. The point names data set, precision, method and batch size. The
-      metrics are its curves, its settings and ``signs``, the counts of each epoch
+    - ``run``: one training run. The point names data set, precision, method, batch size and number
+      of epochs. The metrics are its curves, its settings and ``signs``, the counts of each epoch
       (``repro.training.learners.COUNTS``).
     """
     from repro.artifacts.shared.training_runs import image_runs, results
@@ -89,7 +89,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         for run in runs
         for batch in config.batches
     )
-    yield from results(watched, context, ("batch",), engine=config.engine)
+    yield from results(watched, context, ("batch", "epochs"), engine=config.engine)
 
 
 def share(record: Record, rule: str) -> float:
@@ -112,8 +112,8 @@ def mean_by_epoch(group: "SeedGroup", rule: str) -> list[float]:
     ]
 
 
-def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int], SeedGroup]":
-    """Return the runs of each data set, method and batch size, sorted in this order."""
+def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int], SeedGroup]":
+    """Return the runs of each data set, method, batch size and length, sorted in this order."""
     from repro.artifacts.shared.columns import place
     from repro.claims.trained import SeedGroups
 
@@ -122,14 +122,15 @@ def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int], SeedGroup]"
             str(group.point["dataset"]),
             str(group.point["method"]),
             int(group.point["batch"] or 0),
+            int(group.settings["epochs"]),
         ): group
         for group in SeedGroups(records)
     }
-    return dict(sorted(found.items(), key=lambda item: (place(item[1].point), item[0][2])))
+    return dict(sorted(found.items(), key=lambda item: (place(item[1].point), item[0][2:])))
 
 
 def judged(records: Iterable[Record]) -> "dict[tuple[str, str], SeedGroup]":
-    """Return the runs of each data set and method at the batch size of the verdict."""
+    """Return the longest runs of each data set and method at the batch size of the verdict."""
     return {at[:2]: group for at, group in groups(records).items() if at[2] == JUDGED_BATCH}
 
 
@@ -139,9 +140,9 @@ def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
     The schedule of p_zero is stretched over a run, so the first six epochs of a longer run differ.
     """
     return {
-        at: fmean(share(record, _RIGHT) for record in group.records)
+        at[:3]: fmean(share(record, _RIGHT) for record in group.records)
         for at, group in groups(records).items()
-        if group.settings["epochs"] == _SHORT
+        if at[3] == _SHORT
     }
 
 
@@ -221,14 +222,14 @@ def by_phase(records: Sequence[Record]) -> "DataFrame":
     import pandas as pd
 
     rows = []
-    for (dataset, method, batch), group in groups(records).items():
+    for (dataset, method, batch, epochs), group in groups(records).items():
         shares = mean_by_epoch(group, _RIGHT)
         row: dict[str, object] = {
             "data set": DATASETS[dataset],
             "method": METHOD_LABELS[method],
             "B": batch,
             "seeds": len(group.records),
-            "epochs": group.settings["epochs"],
+            "epochs": epochs,
             "all epochs": f"{fmean(shares):.1f}",
         }
         for first, last in _PHASES:

@@ -78,7 +78,10 @@ def run(config: Config, context: Context) -> Iterator[Result]:
             before["diverged"] = not before["test_accuracy"]  # pre-training diverged
             before["settings"] = result.metrics["settings"]["start"]
             trained = starts[result.point["precision"]]
-            before["trained"] = {"engine": trained.engine if trained else "torch"}
+            before["trained"] = {
+                **result.metrics.get("trained", {}),
+                "engine": trained.engine if trained else "torch",
+            }
             yield Result("run", {**result.point, "method": "none"}, before, result.seed)
 
 

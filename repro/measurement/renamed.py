@@ -34,19 +34,20 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     - Artifacts get their present slug; INT8*, once ``int8s``, is ``int8_star``.
     - The data set ``clouds`` becomes the data set used for training. If the file does not name it,
       it is ``shapes40``, the one used without ModelNet40.
-    - Records of counted signs from before the batch size was a setting get it in their point.
+    - Points of counted signs, once without batch size and epochs, get them.
     - Points of the comparison of methods get the device that their configuration names.
     - Table 1's number of epochs on clouds, once a single one, becomes a list.
     - In Table 2 a network without fine-tuning, once without its engine, gets it: the engine trains
       integers from scratch wherever it fine-tunes.
     - A fine-tuning run from before runs had steps and controls becomes a run without them.
     - The setting ``helped`` of a fine-tuning run becomes ``native_passes``.
+    - A model's accuracy before training gets the numbers of items that its configuration names.
     - The plan of a fine-tuning run gets the model's parameters outside embedding and output layer.
     - The measured peak of LoRA gets Adam's moments, which the measurement once left out: two
       float32 numbers for each weight of the adapters.
     """
-    trained = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
-    clouds = trained[0] if trained else "shapes40"
+    named = [name for record in records if (name := record.point.get("dataset")) in _CLOUDS]
+    clouds = named[0] if named else "shapes40"
     found = []
     for record in records:
         artifact = PRESENT_SLUGS.get(record.artifact, record.artifact)
@@ -55,8 +56,9 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
         datasets = config.get("datasets")
         if isinstance(datasets, list) and _COLUMN in datasets:
             config["datasets"] = [clouds if name == _COLUMN else name for name in datasets]
-        if artifact == "elasticzo_int8_sign" and "batch" not in point:
-            point = {**point, "batch": record.metrics["settings"]["batch"]}
+        if artifact == "elasticzo_int8_sign":
+            trained = record.metrics["settings"]
+            point = {"batch": trained["batch"], "epochs": trained["epochs"], **point}
         if artifact == "zo_methods":
             point.setdefault("device", config.get("device", "cpu"))
         if artifact == "elasticzo_table1" and isinstance(config.get("cloud_epochs"), int):
@@ -69,6 +71,9 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             if "helped" in settings:
                 settings["native_passes"] = settings.pop("helped")
             metrics = {**metrics, "settings": settings}
+        if record.kind == "zero_shot":
+            items = {"calibration_items": config["tuning_items"], "items": config["final_items"]}
+            metrics = {**metrics, "settings": {**items, **metrics["settings"]}}
         if (
             artifact == "elasticzo_table2"
             and (point["method"], config.get("engine")) in _STARTED_BY_ENGINE

@@ -15,7 +15,16 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from repro.core.names import METHOD_LABELS
-from repro.plotting.style import INK, METHOD_COLOURS, PAPER, label_logarithms, remark, style, title
+from repro.plotting.style import (
+    INK,
+    METHOD_COLOURS,
+    PAPER,
+    label_logarithms,
+    notice,
+    remark,
+    style,
+    title,
+)
 
 Look = Mapping[str, Any]
 """Colour, dashes, width and markers of a line, as matplotlib's keywords."""
@@ -86,6 +95,8 @@ def curves(
         marks: the legend's label of the horizontal marks; none without it.
         legend_columns: largest number of columns of the common legend.
     """
+    if not panels:
+        return notice("no run to draw")
     rows, columns = (list(dict.fromkeys(places)) for places in zip(*panels, strict=True))
     width, height = size[0] * len(columns), size[1] * len(rows)
     with style():

@@ -5,7 +5,7 @@ each series with that profile.
 """
 
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,14 @@ _SETTINGS = {
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
 }
+
+
+def seed_counts(counts: Iterable[int]) -> str:
+    """Return the numbers of seeds behind several lines, as ``3 seeds`` or ``1 to 3 seeds``."""
+    different = sorted(set(counts))
+    least, most = different[0], different[-1]
+    numbers = f"{most}" if least == most else f"{least} to {most}"
+    return f"{numbers} seed{'s' if most > 1 else ''}"
 
 
 def notice(text: str) -> Figure:

@@ -76,10 +76,16 @@ class PreTraining:
 
 
 def comparisons(records: Sequence[Record]) -> list[AxisComparison]:
-    """Return the recorded comparison of each cell and cause, in the order of the tables."""
-    found = shared.comparisons(
-        records, CAUSES, lambda group: not group.records[0].metrics["changed"]
+    """Return the recorded comparison of each cell and cause, in the order of the tables.
+
+    Raises:
+        ReproError: two runs of a comparison differ in more settings than its cause.
+    """
+    found = list(
+        shared.comparisons(records, CAUSES, lambda group: not group.records[0].metrics["changed"])
     )
+    for one in found:
+        one.require_alike()
     return sorted(found, key=lambda one: place(one.row))
 
 

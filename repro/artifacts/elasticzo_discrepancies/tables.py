@@ -128,16 +128,20 @@ def nearest_to_both(records: Sequence[Record]) -> str:
     """Return a sentence naming the pre-training setting nearest to all four published numbers."""
     parts = []
     for images, name in (("drawn", "our images"), ("first", "the first 1,024")):
-        farthest: dict[tuple[float, int], list[float]] = {}
+        settings: dict[tuple[float, int], list[evaluated.PreTraining]] = {}
         for one in evaluated.settings(records):
-            found = farthest.setdefault((one.rate, one.batch), [])
-            found.append(one.distance(images))
-        both = {at: max(found) for at, found in farthest.items() if len(found) == 2}
+            settings.setdefault((one.rate, one.batch), []).append(one)
+        both = {
+            at: max(one.distance(images) for one in found)
+            for at, found in settings.items()
+            if len(found) == 2
+        }
         if both:
-            rate, batch = min(both, key=both.__getitem__)
+            rate, batch = nearest = min(both, key=both.__getitem__)
+            seeds = _seeds(score for one in settings[nearest] for score in one.scores[images])
             parts.append(
                 f"rate {rate:g} and batch {batch} on {name} (at most "
-                f"{both[rate, batch]:.1f} points away)"
+                f"{both[nearest]:.1f} points away; seeds of a data set: {seeds})"
             )
     if not parts:
         return "The records hold no setting on both data sets."

@@ -12,7 +12,7 @@ from repro.artifacts.elasticzo_search.selection import Combination, Group, grids
 from repro.artifacts.shared.columns import TITLES
 from repro.claims.elasticzo import PRECISIONS, ROW_LABELS
 from repro.measurement.records import Record
-from repro.plotting.style import METHOD_COLOURS, style
+from repro.plotting.style import METHOD_COLOURS, notice, style
 
 Variant = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
@@ -55,6 +55,8 @@ def epsilon(records: Sequence[Record]) -> Figure:
     """Draw accuracy by epsilon at the best point of the grid, a panel for each family of tasks."""
     every = grids(records)
     found = {group: line for group, points in every.items() if len(line := _line(points)) > 1}
+    if not found:
+        return notice("no epsilon was searched for")
     families = list(dict.fromkeys(group[0] for group in found))
     with style():
         figure, panels = _panels(len(families))

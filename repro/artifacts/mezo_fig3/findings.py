@@ -321,11 +321,12 @@ def _perturbations(records: Sequence[Record]) -> Finding:
         return Finding("A13", None, "not measured: run with --parts perturbations")
     worst = max(found, key=lambda where: abs(found[where] - 1))
     first = peaks[worst]
+    source = "memray" if on_cpu else "the GPU's allocator"
     return Finding(
         "A13",
         found[worst],
-        f"memray, {' attention in '.join(worst)}: {first[5]:,} bytes with n = 5, {first[1]:,} with "
-        f"n = 1; of {len(found)} pairs, this ratio is the farthest from 1",
+        f"{source}, {' attention in '.join(worst)}: {first[5]:,} bytes with n = 5, "
+        f"{first[1]:,} with n = 1; of {len(found)} pairs, this ratio is the farthest from 1",
     )
 
 

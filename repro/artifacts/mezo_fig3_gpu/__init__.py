@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, get_args
 
 from repro.artifacts.base import Artifact, lazy
+from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, Attention, Dtype
 from repro.core.validation import ANY_NUMBER, Checked, Sizes
 from repro.measurement.device import Device
@@ -66,6 +67,12 @@ class Config(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.shapes()  # a shape refuses sizes that do not fit each other
+        if self.device == "cpu" and "measured" in self.parts and self.fig4_models:
+            msg = (
+                f"fig4_models = {' '.join(self.fig4_models)}: they are measured on a GPU alone; "
+                "give --fig4-models without a name, or --device cuda"
+            )
+            raise UsageError(msg)
 
     def shapes(self) -> list[DecoderShape]:
         """Return the shapes, each once, the smallest models first."""

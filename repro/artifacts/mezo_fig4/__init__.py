@@ -324,7 +324,7 @@ ARTIFACT = Artifact(
     captions={
         "fig4": (
             "Validation accuracy over training time and forward passes, and the measured memory of "
-            "the methods; the published accuracies belong to far larger models"
+            "the methods of the first task; the published accuracies belong to far larger models"
         ),
     },
     selector_fields=("arms", "datasets", "seeds"),

@@ -61,7 +61,14 @@ def zero_shot_controls(
         Control(dataset, model, fingerprint(model), dtype): Result(
             "zero_shot",
             {"setting": config.setting, "dataset": dataset, "model": model},
-            {"settings": {"dtype": dtype, "context": config.context}},
+            {
+                "settings": {
+                    "dtype": dtype,
+                    "context": config.context,
+                    "calibration_items": config.tuning_items,
+                    "items": config.final_items,
+                }
+            },
         )
         for dataset in datasets
         for model, dtype in formats.items()

@@ -27,7 +27,18 @@ from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
 from repro.finetuning.arms import LABELS
 from repro.measurement.records import Record
-from repro.plotting.style import BLUE, BROWN, CYAN, GREEN, INK, ORANGE, PINK, RED, style
+from repro.plotting.style import (
+    BLUE,
+    BROWN,
+    CYAN,
+    GREEN,
+    INK,
+    ORANGE,
+    PINK,
+    RED,
+    seed_counts,
+    style,
+)
 
 _AXES = {
     "seconds": "training time (s)",
@@ -87,11 +98,9 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
             panels[0].set_ylabel("validation accuracy (%)")
             how = "no run came to an evaluation"
             if setting.lines:
-                seeds = max(len(line.records) for line in setting.lines)
-                how = (
-                    f"curves on {setting.lines[0].settings['monitored_items']} items, "
-                    f"{seeds} seed{'s' if seeds > 1 else ''}"
-                )
+                seeds = seed_counts(len(line.records) for line in setting.lines)
+                items = setting.lines[0].settings["monitored_items"]
+                how = f"curves on {items} items, {seeds}"
             panels[0].set_title(f"{setting.title}: {how}", loc="left")
             for name, value in _PUBLISHED.items() if setting.dataset == "boolq" else ():
                 panels[0].axhline(value, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)

@@ -1,11 +1,12 @@
 """Make the notebook's tables from records, as data frames."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from repro.artifacts.mezo_fig4.findings import of_setting
-from repro.artifacts.mezo_fig4.points import settings
+from repro.artifacts.mezo_fig4.points import ArmSeeds, settings
 from repro.artifacts.shared.tuning import best_rate
 from repro.claims.claim import SIGNS
 from repro.claims.index import CLAIMS
@@ -20,8 +21,10 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
     """Return every set-up whose memory was estimated: formulas, simulation, measurement, L'.
 
     Records older than the planner's formula have the paper's equations with the model's real number
-    of parameters instead.
+    of parameters instead. A set-up is chosen if a run trained it: a later run of other arms plans
+    the budget's again without choosing it.
     """
+    trained = {_setup(record) for record in of_kind(records, "run")}
     rows = []
     for record in of_kind(records, "plan"):
         point, metrics = record.point, record.metrics
@@ -40,7 +43,7 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
                 "planner's formula": _optional_bytes(metrics.get("formula_bytes")),
                 **_peak(metrics, "simulated", point["arm"]),
                 **_peak(metrics, "measured", point["arm"]),
-                "chosen": "yes" if metrics["chosen"] else "no",
+                "chosen": "yes" if metrics["chosen"] or _setup(record) in trained else "no",
             }
         )
     return pd.DataFrame(rows)
@@ -95,7 +98,6 @@ def gains(records: Sequence[Record]) -> pd.DataFrame:
             before, ends = setting.before_training(line), list(line.final().values())
             if before is None or not ends:
                 continue
-            metrics = [record.metrics for record in line.records]
             rows.append(
                 {
                     "profile": setting.profile,
@@ -107,8 +109,8 @@ def gains(records: Sequence[Record]) -> pd.DataFrame:
                     "after (%)": _mean(ends),
                     "by seed (%)": ", ".join(f"{end:.1f}" for end in ends),
                     "gain (points)": f"{estimate(ends).mean - before:+.1f}",
-                    "steps": metrics[0]["steps"][-1],
-                    "time by seed (s)": ", ".join(f"{one['seconds'][-1]:.0f}" for one in metrics),
+                    "steps by seed": _by_seed(line, "steps"),
+                    "time by seed (s)": _by_seed(line, "seconds"),
                 }
             )
     return pd.DataFrame(rows)
@@ -124,13 +126,13 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
             rows.append(
                 {
                     "profile": setting.profile,
-                    "data": setting.dataset,
+                    "data": setting.title,
                     "arm": LABELS[line.arm],
                     "model": line.model,
                     "lr": line.settings["lr"],
                     "seeds": len(line.records),
-                    "steps": first["steps"][-1],
-                    "time (s)": round(first["seconds"][-1]),
+                    "steps by seed": _by_seed(line, "steps"),
+                    "time by seed (s)": _by_seed(line, "seconds"),
                     "cores busy": _mean([_busy(record) for record in line.records]),
                     "loss, from": _mean([r.metrics["loss"][0] for r in line.records]),
                     "to": _mean([r.metrics["loss"][-1] for r in line.records]),
@@ -149,9 +151,11 @@ def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
     rows = [
         {
             "setting": record.point["setting"],
+            "data": record.point["dataset"],
             "kind": record.kind,
             "arm": LABELS[record.point["arm"]],
             "model": record.point["model"],
+            "lr": record.point.get("lr") or record.metrics.get("settings", {}).get("lr"),
             "seed": record.seed,
             "ended": record.metrics.get("out_of_memory") or record.metrics["divergence"],
         }
@@ -159,7 +163,8 @@ def out_of_memory(records: Sequence[Record]) -> pd.DataFrame:
         for record in of_kind(records, kind)
         if record.metrics.get("out_of_memory") or record.metrics.get("divergence")
     ]
-    return pd.DataFrame(rows, columns=["setting", "kind", "arm", "model", "seed", "ended"])
+    columns = ["setting", "data", "kind", "arm", "model", "lr", "seed", "ended"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
@@ -179,6 +184,7 @@ def learning_rates(records: Sequence[Record]) -> pd.DataFrame:
                 rows.append(
                     {
                         "profile": setting.profile,
+                        "data": setting.title,
                         "arm": LABELS[point["arm"]],
                         "model": point["model"],
                         "lr": f"{point['lr']:g}",
@@ -202,6 +208,7 @@ def verdicts(records: Sequence[Record]) -> pd.DataFrame:
             rows.append(
                 {
                     "profile": setting.profile,
+                    "data": setting.title,
                     "claim": claim.id,
                     "published": f"{SIGNS[claim.relation]}{claim.published:g} {claim.unit}",
                     "ours": ours,
@@ -222,6 +229,16 @@ def _peak(metrics: dict[str, float], kind: str, arm: str) -> dict[str, str]:
         kind: format_bytes(metrics[f"{kind}_peak_bytes"]),
         f"L' {kind}": "" if layers is None else f"{layers:.2f}",
     }
+
+
+def _setup(record: Record) -> tuple[Any, ...]:
+    names = ("setting", "arm", "model", "batch", "context")
+    return tuple(record.point.get(name) for name in names)
+
+
+def _by_seed(line: ArmSeeds, curve: str) -> str:
+    """Return the last value of a curve for each seed, whole."""
+    return ", ".join(f"{record.metrics[curve][-1]:.0f}" for record in line.records)
 
 
 def _optional_bytes(count: float | None) -> str:

@@ -1,8 +1,9 @@
 """Read an ablation's records: each base run, and the runs that differ along one axis."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from repro.artifacts.shared.ablation import Axis
 from repro.artifacts.shared.columns import published
@@ -100,7 +101,7 @@ class AxisComparison:
         """Raise a ``ReproError`` if the runs differ in more settings than the axis changes."""
         for variant in self.others:
             changes = self.axis.changes_to(variant.value)
-            base, other = self.base.group.settings, variant.group.settings
+            base, other = _flat(self.base.group.settings), _flat(variant.group.settings)
             for name in sorted({*base, *other} - changes.keys()):
                 if base.get(name) != other.get(name):
                     point = self.base.group.point
@@ -129,6 +130,13 @@ def comparisons(
             if others and base.point["method"] in axis.methods:
                 own = axis.base or base.point[axis.setting]
                 yield AxisComparison(axis, Variant(own, base, is_base=True), tuple(others))
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those of the run that it starts from, named as in points."""
+    flat = dict(settings)
+    start = flat.pop("start", None)
+    return flat | {f"start_{name}": value for name, value in (start or {}).items()}
 
 
 def by_epoch(record: Record) -> list[float]:

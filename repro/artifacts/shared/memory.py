@@ -10,7 +10,8 @@ from repro.core.validation import Checked
 
 CAPTION = (
     "Memory of Full BP, ZO-Feat-Cls1, ZO-Feat-Cls2 and Full ZO: by the reconstructed formula, "
-    "by counted tensors, measured in PyTorch and on the engine, and the lower bound"
+    "by counted tensors, measured in PyTorch and on the engine, and the lower bound of a "
+    "step that runs layer by layer (the engine merges layers)"
 )
 
 

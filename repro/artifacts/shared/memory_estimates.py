@@ -42,7 +42,7 @@ ESTIMATES = {
     "measured, no oneDNN": EstimateSource("measured, no oneDNN", "measured", {"onednn": False}),
     "engine": EstimateSource("engine", "engine", {"compact": False}),
     COMPACT: EstimateSource("engine, compact", "engine", {"compact": True}),
-    "bound": EstimateSource("lower bound", "bound", {}),
+    "bound": EstimateSource("bound, layer by layer", "bound", {}),
 }
 """The estimates by basis of a claim, and three more; the compact engine is for integers only."""
 

@@ -22,7 +22,7 @@ def columns(records: Sequence[Record]) -> Columns:
     groups, printed = SeedGroups(records), published()
     found: dict[tuple[str, ...], list[Score]] = {}
     for column in _columns(groups):
-        rows = found[headings(column)] = []
+        rows = found[_heading(column, groups)] = []
         for method, name in ROW_LABELS.items():
             point = {**column, "method": method}
             group, paper = groups.get(point), printed.get(key(point))
@@ -31,6 +31,16 @@ def columns(records: Sequence[Record]) -> Columns:
             elif paper is not None:
                 rows.append(Score(name, paper))
     return found
+
+
+def _heading(column: Point, groups: SeedGroups) -> tuple[str, ...]:
+    """Return the headings of a column, on clouds with the number of epochs."""
+    name, *rest = headings(column)
+    cells = (groups.get({**column, "method": method}) for method in ROW_LABELS)
+    lengths = sorted({group.length for group in cells if group and "points" in group.settings})
+    if lengths:
+        name = f"{name}, {' to '.join(map(str, lengths))} epochs"
+    return name, *rest
 
 
 def figure(records: Sequence[Record]) -> Figure:

@@ -148,7 +148,7 @@ def point_of(run: NetworkRun, extra: Iterable[str] = ()) -> dict[str, Any]:
     if task.angle is not None:
         point["angle"] = task.angle
     point |= {"precision": run.precision, "method": run.method}
-    settings = {"points": run.points, **as_recorded(run.settings)}
+    settings = {"points": run.points, "epochs": run.epochs, **as_recorded(run.settings)}
     if run.start is not None:
         settings |= {f"start_{n}": value for n, value in as_recorded(run.start.settings).items()}
     return point | {name: settings[name] for name in extra if name in settings}

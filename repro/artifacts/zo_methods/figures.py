@@ -16,7 +16,7 @@ from repro.artifacts.zo_methods.comparison import MethodSeeds, TaskComparison, c
 from repro.claims.statistics import SEEDS_FOR_AN_INTERVAL, estimate
 from repro.core.units import format_bytes
 from repro.measurement.records import Record
-from repro.plotting.style import INK, PALETTE, notice, style
+from repro.plotting.style import INK, PALETTE, notice, seed_counts, style
 
 _COSTS = {"forward_passes": "forward passes, by FLOPs", "cpu_seconds": "CPU time (s)"}
 _VALUES = {"accuracy": "accuracy (%)", "loss": "loss"}
@@ -40,8 +40,8 @@ def zo_methods(records: Sequence[Record]) -> Figure:
         )
         for row, comparison in zip(grid, found, strict=True):
             _curves(row[0], comparison.lines, "forward_passes", "accuracy")
-            seeds = max(len(line.records) for line in comparison.lines)
-            row[0].set_title(f"{comparison.name}, {seeds} seed{'s' if seeds > 1 else ''}")
+            seeds = seed_counts(len(line.records) for line in comparison.lines)
+            row[0].set_title(f"{comparison.name}, {seeds}")
             if comparison.timed:
                 _curves(row[1], comparison.timed, "cpu_seconds", "accuracy")
                 row[1].sharey(row[0])
