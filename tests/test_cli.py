@@ -453,6 +453,7 @@ def test_full_disk_under_the_output_is_one_error() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_next_step_names_the_directory_of_the_records(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -428,16 +428,16 @@ def test_settings_are_checked_again_at_every_step() -> None:
         elastic.step(*batch())
 
 
-@pytest.mark.parametrize("engine", [False, True])
-def test_a_network_that_never_moves_is_warned_of_once(engine: bool, request: Any) -> None:
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("native", [False, True])
+def test_a_network_that_never_moves_is_warned_of_once(native: bool) -> None:
     """The integer loss of PyTorch's initial weights is the same in both passes."""
     torch.manual_seed(0)
     structure = lenet5(bias=False)
 
     def made(network: IntegerNetwork) -> Any:
-        if not engine:
+        if not native:
             return ElasticZOInt8(network, "fc2", sign="integer")
-        request.getfixturevalue("engine")
         shape = (1, 28, 28)
         return NativeElasticZOInt8(network, structure, shape, "fc2", capacity=8, sign="integer")
 

@@ -59,9 +59,9 @@ def test_it_is_trained_in_integers_to_the_same_bits_by_both_engines(
 
 
 @pytest.mark.usefixtures("engine", "made_up_mnist")
-@pytest.mark.parametrize("engine", ["torch", "native"])
-def test_backpropagation_in_float32_lowers_its_loss(engine: Any, tmp_path: Path) -> None:
-    run = NetworkRun(TASK, "fp32", "full_bp", FloatSettings(lr=0.02, batch=12), 3, 0, engine=engine)
+@pytest.mark.parametrize("chosen", ["torch", "native"])
+def test_backpropagation_in_float32_lowers_its_loss(chosen: Any, tmp_path: Path) -> None:
+    run = NetworkRun(TASK, "fp32", "full_bp", FloatSettings(lr=0.02, batch=12), 3, 0, engine=chosen)
     loss = train(run, tmp_path)["train_loss"]
     assert loss[-1] < loss[0]
 

@@ -5,7 +5,8 @@ Kinds of results:
 - ``layers``: the layer table behind the formulas and the bound. The point names the network and its
   precision; the metrics are ``rows``.
 - ``formula``: the paper's equations, by part. The point is a step and the ``optimizer``.
-- ``bound``: the minimum that a step needs if every buffer is freed after its last use, by part.
+- ``bound``: the minimum that a step needs layer by layer if every buffer is freed after its last
+  use, by part. The engine merges layers and can take less.
 - ``simulated``: the tensors at the peak of a real step, by part.
 - ``measured``: the allocator's peak. The point also has ``threads`` and ``onednn``.
 - ``engine``: the total memory of a step on the compiled engine. The point also has ``threads`` and
