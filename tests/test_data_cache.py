@@ -6,6 +6,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +227,16 @@ def test_verify_finds_a_truncated_array(register: Register) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(BadContentError, match="not an array file"):
         cache.verify("toy")
+
+
+def test_arrays_of_a_split_with_other_numbers_of_items_are_refused(register: Register) -> None:
+    specs = {name: replace(SPEC, sha256=None) for name in ("train_images", "train_labels")}
+    both = dict.fromkeys(specs, GOOD)
+    register(toy(Source("a", lambda _: both), content=specs))
+    directory = cache.fetch("toy")
+    np.save(directory / "train_images.npy", GOOD[:2])
+    with pytest.raises(BadContentError, match=r"its train arrays .* \(2, 3\); .*data fetch toy"):
+        cache.load("toy")
 
 
 def test_verify_of_a_set_that_is_not_there_says_how_to_get_it(register: Register) -> None:

@@ -40,6 +40,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", "abc")
             self.end_headers()
             return
+        if self.path == "/without-length":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(BODY)
+            return
         if self.path == "/hang-up":
             self.close_connection = True
             return
@@ -75,6 +80,12 @@ def test_downloads_a_whole_file(server: Server, tmp_path: Path) -> None:
     download(server.url, tmp_path / "set.zip")
     assert (tmp_path / "set.zip").read_bytes() == BODY
     assert [path.name for path in tmp_path.iterdir()] == ["set.zip"]
+
+
+def test_a_body_whose_end_nothing_tells_is_refused(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailableError, match="does not give the length"):
+        download(server.url.replace("set.zip", "without-length"), tmp_path / "set.zip")
+    assert not list(tmp_path.iterdir())
 
 
 def test_goes_on_where_the_connection_broke_off(server: Server, tmp_path: Path) -> None:

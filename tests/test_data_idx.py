@@ -68,6 +68,12 @@ def test_a_shape_beyond_64_bits_is_refused() -> None:
         read_idx(data, 3, "images")
 
 
+@pytest.mark.parametrize("shape", [(0, 2**32 - 1, 2**32 - 1), (2**32 - 1, 2**32 - 1, 0)])
+def test_an_empty_array_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(BadContentError, match="0 bytes after the header"):
+        read_idx(struct.pack(">BBBB3I", 0, 0, 8, 3, *shape), 3, "images")
+
+
 @pytest.mark.parametrize("kept", [3, 15, 40])
 def test_truncated_gzip_is_refused(kept: int) -> None:
     data = gzip.compress(to_idx(np.arange(200, dtype=np.uint8)))[:kept]

@@ -96,6 +96,12 @@ def test_json_lines_give_back_the_rows(written: list[tuple[str, int]]) -> None:
         ("x.tsv", b"text\tlabel\na\tgood\n\xff\tgood\n", r"x.tsv:3: byte 0xff is not UTF-8"),
         ("x.tsv", b"\xef\xbb\xbftext\tlabel\na\tgood\n\xff\n", r"x.tsv:3: byte 0xff is not UTF-8"),
         ("x.tsv", b"text\tlabel\n", r"x.tsv: has no rows"),
+        ("x.tsv", b"text\ttext\tlabel\na\tb\tgood\n", r"x.tsv:1: the column 'text' occurs twice"),
+        (
+            "x.jsonl",
+            b'{"text": "a", "text": "b", "label": 1}\n',
+            r"x.jsonl:1: .*'text' occurs twice",
+        ),
         ("x.tsv", b"", r"x.tsv:1: no column label, text"),
         ("x.jsonl", b"", r"x.jsonl: has no rows"),
         ("x.jsonl", b'{"text": "a", "label": 1}\n{"text": "a"', r"x.jsonl:2: not JSON"),
@@ -325,6 +331,29 @@ def test_a_file_named_after_a_published_task_keeps_its_own_rows(tmp_path: Path) 
 def test_files_of_unknown_format_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"must end in .jsonl or .tsv"):
         replace(REVIEWS, train=tmp_path / "train.csv").rows("train")
+
+
+@pytest.mark.parametrize("place", ["data/train.tsv", "boolq/training", "boolq"])
+def test_a_text_that_names_no_split_is_refused(place: str) -> None:
+    with pytest.raises(UsageError, match=f"'{place}' names no split of the catalogue; give "):
+        replace(REVIEWS, train=place).fingerprint("train")
+
+
+def test_rows_that_change_while_they_are_read_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text("text\tlabel\na\tgood\nb\tbad\n")
+    task = replace(REVIEWS, train=path)
+    before = task.fingerprint("train")
+    task.require_unchanged("train", before)
+    path.write_text("text\tlabel\na\tbad\nb\tgood\n")
+    with pytest.raises(ReproError, match="its train rows changed while they were read"):
+        task.require_unchanged("train", before)
+
+
+@pytest.mark.parametrize("row", [{"text": "a", "label": 1}, {"sentence": None, "label": 1}])
+def test_rows_of_another_form_on_the_hub_are_bad_content(row: dict[str, object]) -> None:
+    with pytest.raises(BadContentError, match="the rows on the hub have another form"):
+        SST2.read_hub({"train": [row], "validation": [row]})
 
 
 def test_mirror_and_hub_end_in_the_same_bytes(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from repro.measurement.records import Record, write_run
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.step_info import DivergedError, StepInfo
+from repro.models import tiny
 from repro.models.pretrained import load_pretrained
 from repro.models.tiny import tiny_llama
 from repro.training import loop
@@ -126,6 +127,20 @@ def test_final_weights_are_rebuilt_from_the_record(mezo: dict[str, Any]) -> None
     estimates = len(StepLog.unpacked(recorded["log"]).entries)
     assert estimates == mezo["steps"][-1]
     assert len(recorded["log"]["entries"]) < 28 * estimates + 100  # 20 bytes each, as base64
+
+
+def test_a_rebuilt_model_has_its_own_dropout(
+    mezo: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_dropout() -> Any:
+        config = real()
+        config.attention_dropout = 0.1
+        return config
+
+    real = tiny.tiny_config
+    monkeypatch.setattr(tiny, "tiny_config", with_dropout)
+    model = rebuilt(RUN.as_dict(), json.loads(json.dumps(mezo))).model
+    assert model.config.attention_dropout == 0.1
 
 
 def test_a_record_tells_which_final_items_were_answered_rightly(mezo: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ from transformers import (
 )
 
 from repro.core.errors import ReproError, UsageError
+from repro.core.paths import sha256_of
 from repro.models import pretrained
 from repro.models.gguf_header import read_header
 from repro.models.pretrained import ARCHITECTURES, converted, load_pretrained
@@ -345,6 +346,59 @@ def test_the_tokenizer_comes_with_the_model(family: str, tmp_path: Path) -> None
     assert tokenizer.decode(ids) == "a Ye"
 
 
+def test_files_beside_a_gguf_file_do_not_count(tmp_path: Path) -> None:
+    write_gguf("llama", random_model("llama"), tmp_path / "model.gguf")
+    write_gguf("gpt2", random_model("gpt2"), tmp_path / "other.gguf")
+    load_pretrained(str(tmp_path / "other.gguf")).tokenizer.save_pretrained(tmp_path)
+    other = json.loads((tmp_path / "tokenizer.json").read_text())
+    other["model"]["merges"] = []
+    (tmp_path / "tokenizer.json").write_text(json.dumps(other))
+    (tmp_path / "adapter_config.json").write_text("{}")
+    tokenizer = load_pretrained(str(tmp_path / "model.gguf")).tokenizer
+    assert [TOKENS[number] for number in tokenizer("a Ye")["input_ids"]] == ["a", "ĠYe"]
+
+
+@pytest.mark.parametrize(("rule", "known"), [("qwen2", True), ("stablelm2", False)])
+def test_a_tokenizer_that_splits_texts_by_an_unknown_rule_is_refused(
+    rule: str, known: bool, tmp_path: Path
+) -> None:
+    write_gguf(
+        "llama", random_model("llama"), tmp_path / "model.gguf",
+        add=lambda writer: writer.add_tokenizer_pre(rule),
+    )  # fmt: skip
+    if known:
+        load_pretrained(str(tmp_path / "model.gguf"))
+        return
+    with pytest.raises(UsageError, match=r"by the rule 'stablelm2'.*directory of transf"):
+        load_pretrained(str(tmp_path / "model.gguf"))
+
+
+def test_a_file_with_another_hash_than_it_should_have_is_not_converted(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write_gguf("llama", random_model("llama"), path)
+    whole, right = path.read_bytes(), sha256_of(path)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ReproError, match=r"model.gguf is damaged: its SHA-256 is not"):
+        converted(path, right)
+    path.write_bytes(whole)
+    directory = converted(path, right)
+    path.unlink()
+    assert directory.name.startswith(right[:16])
+
+
+def test_a_converted_model_needs_no_writable_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gguf("llama", random_model("llama"), tmp_path / "model.gguf")
+    directory = converted(tmp_path / "model.gguf")
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(pretrained, "FileLock", refused)
+    assert converted(tmp_path / "model.gguf") == directory
+
+
 def test_quantised_weights_become_what_llama_cpp_dequantises(tmp_path: Path) -> None:
     original = random_model("llama")
     kind = gguf.GGMLQuantizationType.Q8_0
@@ -642,5 +696,8 @@ def test_a_damaged_directory_is_explained(damage: Callable[[Path], None], tmp_pa
     write_gguf("llama", random_model("llama"), tmp_path / "model.gguf")
     directory = converted(tmp_path / "model.gguf")
     damage(directory)
+    with pytest.raises(ReproError, match=r"the converted model .* is damaged .*remove the dir"):
+        load_pretrained(str(directory))
+    directory = directory.rename(tmp_path / "own")
     with pytest.raises(ReproError, match=r"no causal language model .*give a directory"):
         load_pretrained(str(directory))

@@ -144,7 +144,7 @@ def fetch(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     """Verify the named sets, or all in the cache; damage to one does not stop the others."""
-    names = args.names or [name for name in MODULES if cache.is_cached(load_set(name))]
+    names = args.names or [name for name in MODULES if cache.location(load_set(name)).is_dir()]
     if not names:
         sys.stderr.write("No data set is in the cache; there is nothing to verify.\n")
 
@@ -163,7 +163,7 @@ def path(args: argparse.Namespace) -> int:
     """
     dataset = load_set(args.name)
     if not cache.is_cached(dataset):
-        msg = f"{dataset.name} is not in the cache; run: repro data fetch {dataset.name}"
+        msg = f"{dataset.name} is not in the cache; run: {cache.fetch_command(dataset)}"
         raise ReproError(msg)
     sys.stdout.write(f"{cache.location(dataset)}\n")
     return 0

@@ -91,7 +91,19 @@ def load(name: str, mirror: Path | None = None) -> Mapping[str, Any]:
     dataset = load_set(name)
     if not is_cached(dataset):
         fetch(name, mirror)
-    return {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
+    content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
+    lengths: dict[str, set[int]] = {}
+    for key, value in content.items():
+        if not isinstance(value, Path):
+            lengths.setdefault(key.partition("_")[0], set()).add(len(value))
+    for split, found in lengths.items():
+        if len(found) > 1:
+            raise BadContentError(
+                f"{name} is damaged: its {split} arrays have different numbers of items "
+                f"({', '.join(map(str, sorted(found)))}); to replace it, run: "
+                f"{fetch_command(dataset)}"
+            )
+    return content
 
 
 def verify(name: str) -> None:
@@ -103,15 +115,16 @@ def verify(name: str) -> None:
     """
     dataset = load_set(name)
     if not is_cached(dataset):
-        raise BadContentError(f"{name} is not in the cache; run: repro data fetch {name}")
+        raise BadContentError(f"{name} is not in the cache; run: {fetch_command(dataset)}")
     try:
         recorded = json.loads((location(dataset) / MANIFEST).read_bytes())["sha256"]
         content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
         if _digests(dataset, content) != recorded:
             raise BadContentError("differs from what was fetched")
     except (BadContentError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        msg = f"{name} is damaged: {error}; to replace it, run: repro data fetch {name}"
-        raise BadContentError(msg) from error
+        raise BadContentError(
+            f"{name} is damaged: {error}; to replace it, run: {fetch_command(dataset)}"
+        ) from error
 
 
 def fetch_command(dataset: DataSet) -> str:
@@ -204,10 +217,6 @@ def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[s
                 spec.write(content[key], whole / f"{key}{spec.suffix}")
             text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"
             (whole / MANIFEST).write_text(text)
-            # on disk before the rename: a directory under the final name counts as complete
-            for path in whole.iterdir():
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
     except OSError as error:  # NumPy's error for a full disk has no errno
         raise _cannot_keep(dataset, error) from error
 

@@ -11,7 +11,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.splits import Indices, holdout
 from repro.data.text.rows import Row
-from repro.data.text.task import PromptTask
+from repro.data.text.task import SPLITS, PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
 
@@ -104,6 +104,7 @@ def load_items(
         ReproError: the set cannot be obtained or is damaged, or an answer is not one token.
     """
     task = get_task(dataset)
+    sources = {split: task.fingerprint(split) for split in SPLITS}
     train, trained_on = task.rows("train")
     validation, _ = task.rows("validation")
     labels = [np.array([task.class_of(row) for row in rows]) for rows in (train, validation)]
@@ -121,8 +122,8 @@ def load_items(
     training = np.array([index for index in allowed if texts[index] not in tuned], dtype=np.int64)
     held_out_of_training = len(for_tuning) if task.tuning is None else 0
     items = Items(
-        train=load_tokenised(task, "train", tokenizer, train),
-        validation=load_tokenised(task, "validation", tokenizer, validation),
+        train=load_tokenised(task, "train", tokenizer),
+        validation=load_tokenised(task, "validation", tokenizer),
         training=training,
         tuning=for_tuning,
         monitored=_some(labels[1], monitored),
@@ -132,6 +133,8 @@ def load_items(
             "tuning": len(allowed) - len(training) - held_out_of_training,
         },
     )
+    for split, source in sources.items():
+        task.require_unchanged(split, source)
     for name in ("training", "tuning", "monitored", "final"):
         side = 0 if name in {"training", "tuning"} else 1
         chosen = labels[side][getattr(items, name)]

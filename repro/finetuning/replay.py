@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -54,6 +55,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
             f"weights that {settings['model']!r} names have changed since the run; replay with "
             "those of the run"
         )
+    config = deepcopy(model.config)  # training switches dropout off in it
     prepared(model, settings["arm"], settings.get("seed", 0))
     log = StepLog.unpacked(metrics["log"], metrics["steps"][-1])
     native = can_run_passes(log.restore, settings["device"])
@@ -62,6 +64,7 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])
     if trains_adapters(settings["arm"]):
         merge_adapters(model)
+    model.config = config
     return Pretrained(model, tokenizer)
 
 

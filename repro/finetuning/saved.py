@@ -1,6 +1,7 @@
 """Save trained language models in the format of transformers."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def save_trained(trained: TrainedRun) -> None:
         raise ReproError(f"{run.label()}: trained by an earlier command, so its model is not saved")
     base = load_base(run.model, run.dtype)
     model = placed(base.model, run.device)
+    config = deepcopy(model.config)  # training switches dropout off in it
     # answers serve only the loss
     learner = LanguageModelLearner(model, np.zeros(1, np.int32), run)
     with trained.checkpoint.explained():
@@ -76,4 +78,5 @@ def save_trained(trained: TrainedRun) -> None:
     require_same("final weights", weights_sha256(model.parameters()), trained.final_sha256)
     if trains_adapters(run.arm):
         merge_adapters(model)
+    model.config = config
     save_model(Pretrained(model, base.tokenizer), trained.directory)

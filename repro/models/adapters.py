@@ -74,7 +74,7 @@ def merge_adapters(model: nn.Module) -> None:
                 weight: Any = child.base.weight
                 # Conv1D, the linear layer of GPT-2, stores the transpose
                 oriented = change if isinstance(child.base, nn.Linear) else change.T
-                weight += oriented.to(weight.dtype)
+                weight.copy_(weight.float() + oriented.float())
                 setattr(parent, name, child.base)
     model.requires_grad_(True)  # noqa: FBT003 - torch's own signature
 

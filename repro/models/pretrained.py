@@ -5,6 +5,7 @@ quantised file, dense training can start from nothing closer to the original wei
 """
 
 import math
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,14 @@ ARCHITECTURES = (
 do not change when it is written to a file and read again."""
 UNTESTED_ARCHITECTURES = ("deci", "gemma4", "gpt-oss", "lfm2", "minimax-m2", "qwen35", "qwen35moe")
 """Architectures that transformers reads, but whose conversion is not tested here."""
+PRE_TOKENIZERS = (
+    "dbrx", "deepseek-r1-qwen", "f2llmv2", "falcon3", "falcon-h1", "gpt-4o", "jina-v5-nano",
+    "kanana2", "kormo", "lfm2", "llama3", "llama4", "llama-bpe", "llama-v3", "megrez", "midm-2.0",
+    "minimax-m2", "pixtral", "qwen2", "qwen35", "smaug-bpe", "talkie", "tekken",
+    "default", "gpt-2", "smollm", None,
+)  # fmt: skip
+"""Rules by which transformers splits texts as a file of the tokenizer type ``gpt2`` asks for: those
+that it lists (``GGUF_PRE_TOKENIZER_SPLITS``), and those for which its default serves."""
 LARGE = 1_000_000_000
 """Number of weights from which a GGUF file's dense form is kept in bfloat16.
 
@@ -98,7 +107,11 @@ def transformers_name(name: str) -> str:
     """
     if name in {dataset.name for dataset in DATA_SETS}:
         return str(of_catalogue(name))
-    return str(converted(Path(name))) if name.endswith(".gguf") else name
+    if not name.lower().endswith(".gguf"):
+        return name
+    if not Path(name).exists():
+        raise UsageError(f"model {name}: there is no such file")
+    return str(converted(Path(name)))
 
 
 def of_catalogue(name: str) -> Path:
@@ -128,24 +141,31 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
 
     Args:
         gguf: the file.
-        sha256: its hash, if known and verified; computed if not given.
+        sha256: its hash, if known; the file must have it before it is converted.
 
     Raises:
-        UsageError: the architecture has no conversion, or the rotary positions are scaled.
-        ReproError: the file cannot be read, or the result cannot be stored.
+        UsageError: the architecture or the tokenizer has no conversion, or the rotary positions are
+            scaled.
+        ReproError: the file cannot be read or has another hash, or the result cannot be stored.
     """
     header = read_header(gguf)
     _require_convertible(gguf, header)
     dtype: Dtype = "bfloat16" if header.elements >= LARGE else "float32"
-    if sha256 is None:
-        sha256 = sha256_of(gguf)
+    named = sha256 or sha256_of(gguf)
     # no suffix for float32, so that models converted before there was bfloat16 are found
     suffix = ("" if dtype == "float32" else f"-{dtype}") + _CONVERSION
-    directory = cache_dir() / "models" / f"{sha256[:16]}{suffix}"
+    directory = _converted() / f"{named[:16]}{suffix}"
+    if directory.is_dir():  # without a lock, so that a cache may be read-only
+        return directory
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(directory.with_suffix(".lock")):
             if not directory.is_dir():
+                if sha256 is not None and sha256_of(gguf) != sha256:
+                    raise ReproError(
+                        f"{gguf} is damaged: its SHA-256 is not {sha256}; repro data verify finds "
+                        "the set, and repro data fetch NAME replaces it"
+                    )
                 _convert(gguf, directory, header, dtype)
     except OSError as error:
         raise ReproError(
@@ -155,11 +175,17 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
     return directory
 
 
+def _converted() -> Path:
+    """Return the directory of all converted models."""
+    return cache_dir() / "models"
+
+
 def _require_convertible(gguf: Path, header: Header) -> None:
     """Check that transformers computes the same outputs as the file's model.
 
     Raises:
-        UsageError: transformers does not read the architecture or the kind of positions.
+        UsageError: transformers does not read the architecture, the kind of positions or the
+            splitting of texts.
     """
     known = (*ARCHITECTURES, *UNTESTED_ARCHITECTURES)
     way_out = "give the model as a directory of transformers (config.json and safetensors) instead"
@@ -179,6 +205,12 @@ def _require_convertible(gguf: Path, header: Header) -> None:
             f"{gguf}: its rotary positions are scaled ({factors[0] if factors else scaling}), and "
             "transformers leaves the scaling out when it reads GGUF, so that every result would "
             f"differ; {way_out}"
+        )
+    split = header.metadata.get("tokenizer.ggml.pre")
+    if header.metadata.get("tokenizer.ggml.model") == "gpt2" and split not in PRE_TOKENIZERS:
+        raise UsageError(
+            f"{gguf}: its tokenizer splits texts by the rule {split!r}, and transformers would "
+            f"split them as GPT-2 does, into other tokens; {way_out}"
         )
 
 
@@ -228,7 +260,8 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
     header = read_header(gguf)
     _require_convertible(gguf, header)
     try:
-        config = _config(gguf, header)
+        with _alone(gguf) as place:
+            config = _config(place, header)
     except _OTHER_CAUSES:
         raise
     except Exception as error:  # with wrong metadata, transformers and gguf fail in many ways
@@ -239,6 +272,18 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
 
 _OTHER_CAUSES = (ReproError, OSError, MemoryError)
 """Errors that do not mean that a file is damaged, or that already say so."""
+
+
+@contextmanager
+def _alone(gguf: Path) -> Iterator[Path]:
+    """Yield a link to the file in a directory of its own.
+
+    transformers takes a tokenizer, or adapters, from the files beside a GGUF file.
+    """
+    with tempfile.TemporaryDirectory(prefix="repro-gguf-") as directory:
+        link = Path(directory) / "model.gguf"
+        link.symlink_to(gguf.absolute())
+        yield link
 
 
 def _config(gguf: Path, header: Header) -> "PreTrainedConfig":
@@ -261,20 +306,21 @@ def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from transformers import AutoTokenizer, GgufConfig
 
     try:
-        config = _config(gguf, header)
-        model = _complete_model(
-            gguf.parent,
-            config=config,
-            gguf_file=gguf.name,
-            # else transformers may keep the quantised blocks, which cannot be trained
-            quantization_config=GgufConfig(gguf_file=gguf.name, dequantize=True),
-            dtype=dtype,
-        )
-        _tie_output_layer(model, header)
-        with new_directory(directory) as whole:
-            model.save_pretrained(whole)
-            del model  # the tokenizer needs memory, too
-            AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(whole)
+        with _alone(gguf) as link:
+            source: dict[str, Any] = {"gguf_file": link.name}
+            model = _complete_model(
+                link.parent,
+                config=_config(link, header),
+                # else transformers may keep the quantised blocks, which cannot be trained
+                quantization_config=GgufConfig(gguf_file=link.name, dequantize=True),
+                dtype=dtype,
+                **source,
+            )
+            _tie_output_layer(model, header)
+            with new_directory(directory) as whole:
+                model.save_pretrained(whole)
+                del model  # the tokenizer needs memory, too
+                AutoTokenizer.from_pretrained(link.parent, **source).save_pretrained(whole)
     except _OTHER_CAUSES:
         raise
     except Exception as error:  # as in ``gguf_config``
@@ -367,6 +413,9 @@ def explained(name: str) -> Iterator[None]:
                 "token of that account, by `hf auth login` or in HF_TOKEN"
             ) from error
         reason = " ".join(str(error).split())
+        if Path(name).parent == _converted():
+            msg = f"the converted model {name} is damaged ({reason}); remove the directory"
+            raise ReproError(msg) from error
         raise ReproError(
             f"no causal language model {name!r}: {reason}; give a directory, a .gguf file, a name "
             f"on the hub, or one of {', '.join(dataset.name for dataset in DATA_SETS)} "

@@ -244,15 +244,12 @@ def _fine_tuned(
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Train each run and yield it with its metrics."""
     bases = {model: fingerprint(model) for model in {run.model for run in runs}}
-    prompts = [task_of_seed(run.dataset, run.seed) for run in runs]
-    data = {name: data_of(task) for name, task in {task.name: task for task in prompts}.items()}
+    tasks = {(run.dataset, run.seed) for run in runs}
+    data = {task: data_of(task_of_seed(*task)) for task in tasks}
     checkpoints = CheckpointStore.of(context.environment, runs[0].threads)
     trained = train_in_subprocesses(
         f"mezo_fig4 {title}",
-        [
-            replace(run, sources=f"{bases[run.model]} {data[task.name]}")
-            for run, task in zip(runs, prompts, strict=True)
-        ],
+        [replace(run, sources=f"{bases[run.model]} {data[run.dataset, run.seed]}") for run in runs],
         checkpoints,
         store=store,
         preload=["repro.finetuning.fine_tune"],

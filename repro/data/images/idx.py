@@ -43,7 +43,7 @@ def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
     shape = struct.unpack(f">{dimensions}I", data[4:header])
     # as Python integers: the product of a damaged header may overflow 64 bits
     size = int(np.prod([int(length) for length in shape], dtype=object))
-    if len(data) - header != size:
+    if len(data) - header != size or size == 0:
         msg = f"{name}: {len(data) - header} bytes after the header, its shape {shape} needs {size}"
         raise BadContentError(msg)
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape)

@@ -5,6 +5,7 @@ clothing. Both use the same file names and format.
 """
 
 import errno
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,11 +78,13 @@ def official(dataset: str) -> Source:
             import torchvision  # it may be missing, or not fit PyTorch; then another source serves
 
             load_split = getattr(torchvision.datasets, dataset)
+            # torchvision takes a half-extracted file for a whole one
+            shutil.rmtree(request.workspace / dataset / "raw", ignore_errors=True)
             for split in ("train", "test"):
                 loaded = load_split(request.workspace, train=split == "train", download=True)
                 arrays[f"{split}_images"] = loaded.data.numpy()
                 arrays[f"{split}_labels"] = loaded.targets.numpy().astype(np.uint8)
-        except (ImportError, RuntimeError, OSError) as error:
+        except (ImportError, RuntimeError, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise
             raise SourceUnavailableError(" ".join(str(error).split())) from error

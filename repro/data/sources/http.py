@@ -71,6 +71,9 @@ def _receive(response: http.client.HTTPResponse, partial: Path, present: int) ->
     received = present if resumed else 0
     length = response.headers.get("Content-Length")
     total = received + int(length) if length is not None else None
+    if total is None and not response.chunked:
+        # it ends with the connection, so that nothing tells a whole body from a broken one
+        raise SourceUnavailableError("the server does not give the length of the file")
     with (
         partial.open("ab" if resumed else "wb") as file,
         progress(f"downloading {partial.stem} (MiB)", -(-(total or 0) // _BLOCK)) as advance,

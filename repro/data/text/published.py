@@ -52,18 +52,25 @@ class Format:
         return {split: self._read(directory / file) for split, file in self.files.items()}
 
     def read_hub(self, splits: Any) -> Mapping[str, Value]:  # noqa: ANN401 - a datasets.DatasetDict
-        """Return the splits from the rows of the hub."""
+        """Return the splits from the rows of the hub.
+
+        Raises:
+            BadContentError: the rows have another form.
+        """
         kept = list(self.labels.values())
-        return {
-            split: encode_rows(
-                {
-                    key: kept[row[key]] if key == self.label else row[key].strip()
-                    for key in self.keys
-                }
-                for row in splits[split]
-            )
-            for split in self.files
-        }
+        try:
+            return {
+                split: encode_rows(
+                    {
+                        key: kept[row[key]] if key == self.label else row[key].strip()
+                        for key in self.keys
+                    }
+                    for row in splits[split]
+                )
+                for split in self.files
+            }
+        except (LookupError, TypeError, AttributeError) as error:
+            raise BadContentError(f"the rows on the hub have another form ({error!r})") from error
 
     def _read(self, path: Path) -> Array:
         texts = [key for key in self.keys if key != self.label]

@@ -1,6 +1,7 @@
 """Labelled rows of text: read from JSON lines or tab-separated values, kept as JSON lines."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -105,6 +106,8 @@ def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[s
     if missing := sorted(needed - set(header)):
         msg = f"{file}:1: no column {', '.join(missing)}; the header has {', '.join(header)}"
         raise BadContentError(msg)
+    if twice := [name for name, count in Counter(header).items() if count > 1]:
+        raise BadContentError(f"{file}:1: the column {twice[0]!r} occurs twice; keep one")
     for number, cells in enumerate(rest, start=2):
         if cells == [""]:
             raise BadContentError(f"{file}:{number}: an empty line; remove it")
@@ -116,12 +119,20 @@ def _tab_separated(lines: list[str], file: str, needed: set[str]) -> list[dict[s
 
 def _json(line: str, where: str) -> dict[str, object]:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=_distinct)
     except (ValueError, RecursionError) as error:
         raise BadContentError(f"{where}: not JSON ({error})") from error
     if not isinstance(record, dict):
         raise BadContentError(f"{where}: must be a JSON object with the fields as keys")
     return record
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} occurs twice")
+    return found
 
 
 def _text(record: Mapping[str, object], key: str, where: str, *, number: bool = False) -> str:

@@ -168,11 +168,17 @@ class PromptTask:
         )
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
+    def require_unchanged(self, split: str, fingerprint: str) -> None:
+        """Raise ``ReproError`` if the rows of a split changed since it had ``fingerprint``."""
+        if self.fingerprint(split) != fingerprint:
+            msg = f"task {self.name!r}: its {split} rows changed while they were read; run it again"
+            raise ReproError(msg)
+
     def _read(self, place: str | Path) -> list[Row]:
         if isinstance(place, Path):
             data, name = _file(place), str(place)
         else:
-            dataset, _, key = place.partition("/")
+            dataset, key = _split_of(place)
             data, name = bytes(cache.load(dataset)[key]), place
         rows = read_rows(data, name, self.fields, self.label)
         for row in rows:
@@ -210,11 +216,26 @@ def require_every_label(rows: Sequence[Row], labels: Mapping[str, str], name: st
         raise BadContentError(msg)
 
 
+def _split_of(place: str) -> tuple[str, str]:
+    """Return the set and the key in its content that ``place`` names.
+
+    Raises:
+        UsageError: it does not name a split of the catalogue, such as a path given as text.
+    """
+    if place.endswith(_SUFFIXES):
+        raise UsageError(f"{place!r} names no split of the catalogue; give a file as a Path")
+    dataset, _, key = place.partition("/")
+    if key not in (known := load_set(dataset).content):
+        names = ", ".join(f"{dataset}/{name}" for name in known)
+        raise UsageError(f"{place!r} names no split of the catalogue; give one of {names}")
+    return dataset, key
+
+
 def _content(place: str | Path) -> list[str]:
     if isinstance(place, Path):
         # the suffix decides the format in which the bytes are read
         return [place.suffix, hashlib.sha256(_file(place)).hexdigest()]
-    dataset, _, key = place.partition("/")
+    dataset, key = _split_of(place)
     return [load_set(dataset).fingerprint, key]
 
 

@@ -1,6 +1,7 @@
 """The tasks: published or generated ones, and the user's own."""
 
 import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,8 @@ def read_task(path: Path) -> PromptTask:
         if key in given:
             given[key] = path.parent / given[key]
     given["apart"] = tuple(given.get("apart", ()))
-    return PromptTask(name=path.stem.lower(), **given)
+    name = re.sub(r"[^a-z0-9_-]+", "-", path.stem.lower())
+    return PromptTask(name=name, **given)
 
 
 def _require_types(given: dict[str, Any], path: Path) -> None:

@@ -109,16 +109,13 @@ class TokenisedSplit:
         return np.concatenate([whole[:prefix], whole[len(whole) - max_length + prefix :]])
 
 
-def load_tokenised(
-    name: str | PromptTask, split: str, tokenizer: Tokenizer, rows: Sequence[Row] | None = None
-) -> TokenisedSplit:
+def load_tokenised(name: str | PromptTask, split: str, tokenizer: Tokenizer) -> TokenisedSplit:
     """Return the prompts of a split as tokens, from the cache if they were made before.
 
     Args:
         name: the task's name, or the task (see ``get_task``).
         split: ``train`` or ``validation``.
         tokenizer: the model's tokenizer.
-        rows: the rows of the split, if they were read already.
 
     Raises:
         UsageError, ReproError: as ``PromptTask.rows`` and ``tokenise``; also if the tokens cannot
@@ -127,23 +124,25 @@ def load_tokenised(
     task = get_task(name)
     _require_fast(tokenizer)
     # everything that decides the tokens: rows, prompt, and the tokenizer's own state
-    parts = (task.fingerprint(split), _ARRAYS, tokenizer.backend_tokenizer.to_str())
+    source = task.fingerprint(split)
+    parts = (source, _ARRAYS, tokenizer.backend_tokenizer.to_str())
     identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     directory = cache_dir() / "tokens" / f"{task.name}-{split}-{identity}"
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(directory.with_suffix(".lock")):
-            if not directory.is_dir():
-                found = task.rows(split)[0] if rows is None else rows
-                made = tokenise(task, found, tokenizer)
-                with new_directory(directory) as whole:
-                    for array in _ARRAYS:
-                        np.save(whole / f"{array}.npy", getattr(made, array))
-    except OSError as error:
-        raise ReproError(
-            f"cannot store the tokens of {task.name} in {directory.parent}: {error}; set "
-            "REPRO_CACHE_DIR to a writable directory with free space"
-        ) from error
+    if not directory.is_dir():  # else without a lock, so that a cache may be read-only
+        try:
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(directory.with_suffix(".lock")):
+                if not directory.is_dir():
+                    made = tokenise(task, task.rows(split)[0], tokenizer)
+                    task.require_unchanged(split, source)
+                    with new_directory(directory) as whole:
+                        for array in _ARRAYS:
+                            np.save(whole / f"{array}.npy", getattr(made, array))
+        except OSError as error:
+            raise ReproError(
+                f"cannot store the tokens of {task.name} in {directory.parent}: {error}; set "
+                "REPRO_CACHE_DIR to a writable directory with free space"
+            ) from error
     try:
         return TokenisedSplit(
             **{array: np.array(map_npy(directory / f"{array}.npy")) for array in _ARRAYS}
