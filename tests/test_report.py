@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from repro.artifacts import index
+from repro.artifacts.base import config_dict
 from repro.claims.index import CLAIMS
 from repro.cli import main
 from repro.core.errors import ReproError
@@ -96,6 +97,17 @@ def test_the_command_names_a_device_other_than_the_profile_s(
     record = msgspec.structs.replace(recorded, profile=profile, config=config)
     command = command_of(index.load(slug), [record])
     assert (f" --device {device}" in command) == named
+
+
+def test_a_custom_run_is_named_by_the_profile_nearest_to_it() -> None:
+    recorded = read_run(current_runs(ROOT / "results", "elasticzo_table1")[0])[0]
+    artifact = index.load("elasticzo_table1")
+    for name, profile in artifact.profiles.items():
+        config = {**config_dict(profile), "epochs": 7}
+        record = msgspec.structs.replace(recorded, profile="custom", config=config)
+        command = command_of(artifact, [record])
+        assert f" --profile {name} " in command
+        assert " --epochs 7" in command
 
 
 def test_an_empty_results_variable_counts_as_unset(

@@ -29,13 +29,17 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
     trained, ``--engine auto`` lets the native engine train every run it supports.
     """
     newest = max(records, key=lambda record: record.utc)
-    words = ["repro", "run", artifact.slug, "--profile", newest.profile]
     config = newest.config
+    apart = {*artifact.selector_fields, "engine", "device"}
+    # a custom run is named by the profile from which it differs least
+    profiles = {n: c for n, c in artifact.profiles.items() if newest.profile in (n, "custom")}
+    name, profile = min(
+        profiles.items(), key=lambda one: len(differing_options(config, one[1], apart))
+    )
+    words = ["repro", "run", artifact.slug, "--profile", name]
     if isinstance(config.get("engine"), str):  # else it says whether the engine is measured, too
         engines = {record.engine for record in records if "trained" in record.metrics}
         words += ["--engine", engines.pop() if len(engines) == 1 else "auto"]
-    # custom runs have none
-    profile = next((c for name, c in artifact.profiles.items() if name == newest.profile), None)
     usual = getattr(profile, "device", "cpu")
     if config.get("device", usual) != usual:
         words += ["--device", config["device"]]
@@ -46,9 +50,7 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         whole = getattr(profile, field, ())
         if values and (field in _ALWAYS or set(values) != set(whole)):
             words += _option(field, values)
-    if profile is not None:
-        apart = {*artifact.selector_fields, "engine", "device"}
-        words += chain.from_iterable(differing_options(config, profile, apart))
+    words += chain.from_iterable(differing_options(config, profile, apart))
     return shlex.join(words)
 
 
