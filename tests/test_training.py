@@ -19,9 +19,7 @@ from torch import Tensor, nn
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import Precision
-from repro.core.validation import CLOUD_POINTS
 from repro.data.batches import batches
-from repro.data.points.clouds import POINTS
 from repro.integer.elasticzo_int8 import ElasticZOInt8
 from repro.integer.network import IntegerNetwork
 from repro.integer.schedule import Schedule
@@ -473,10 +471,6 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
 def test_cells_that_cannot_be_run_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make()
-
-
-def test_the_limit_of_points_is_the_size_of_the_clouds() -> None:
-    assert CLOUD_POINTS == POINTS
 
 
 def test_a_full_disk_is_told_and_the_state_kept(

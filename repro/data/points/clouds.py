@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from repro.core.progress import progress
+from repro.core.validation import CLOUD_POINTS
 from repro.data.base import ArraySpec, Value
 
-POINTS = 1024
 SPLITS = ("train", "test")
 
 Shape = TypeVar("Shape")
@@ -27,7 +27,7 @@ def cloud_specs(
     """
     specs = {}
     for split, count, pair in zip(SPLITS, (train, test), (hashes[:2], hashes[2:]), strict=True):
-        specs[f"{split}_points"] = ArraySpec((count, POINTS, 3), "<f4", pair[0])
+        specs[f"{split}_points"] = ArraySpec((count, CLOUD_POINTS, 3), "<f4", pair[0])
         specs[f"{split}_labels"] = ArraySpec((count,), "|u1", pair[1])
     return specs
 
@@ -42,12 +42,12 @@ def make_clouds(
     Args:
         split: ``train`` or ``test``.
         shapes: each shape and its label.
-        sample: returns the cloud [POINTS, 3] of a shape from the shape and its index in the split.
+        sample: returns the cloud [1024, 3] of a shape from the shape and its index in the split.
 
     Raises:
         BadContentError: ``sample`` raised it.
     """
-    points = np.empty((len(shapes), POINTS, 3), np.float32)
+    points = np.empty((len(shapes), CLOUD_POINTS, 3), np.float32)
     with progress(f"{split} clouds", len(shapes)) as advance:
         for index, (shape, _) in enumerate(shapes):
             points[index] = sample(shape, index)

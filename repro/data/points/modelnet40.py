@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from repro.core.validation import CLOUD_POINTS
 from repro.data.base import DataSet, Value, check_sha256, mirror
 from repro.data.geometry import point_cloud, read_off
-from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
+from repro.data.points.clouds import SPLITS, cloud_specs, make_clouds
 from repro.data.sources.http import web_file
 
 CLASSES = (
@@ -58,7 +59,7 @@ def read_archive(archive: Path) -> Mapping[str, Value]:
 
 
 def _sample(archive: zipfile.ZipFile, split: int, member: str, index: int) -> NDArray[np.float32]:
-    return point_cloud(read_off(archive.read(member)), POINTS, (_SEED, split, index))
+    return point_cloud(read_off(archive.read(member)), CLOUD_POINTS, (_SEED, split, index))
 
 
 DATA_SETS = (

@@ -15,9 +15,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from repro.core.validation import CLOUD_POINTS
 from repro.data.base import DataSet, Value, generated
 from repro.data.geometry import Mesh, normalise, sample_surface, uniform
-from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
+from repro.data.points.clouds import SPLITS, cloud_specs, make_clouds
 
 TRAIN, TEST = 9_843, 2_468
 """Sizes of the splits, as in ModelNet40, but with all classes equally frequent."""
@@ -65,8 +66,8 @@ def _cloud(split: int, kind: int, index: int) -> NDArray[np.float32]:
         _turn(2, draw(0, 2 * math.pi)) @ _turn(0, draw(-TILT, TILT)) @ _turn(1, draw(-TILT, TILT))
     )
     mesh = Mesh((solid.vertices * stretch) @ pose.T, np.asarray(solid.faces))
-    points = normalise(sample_surface(mesh, POINTS, stream))
-    noisy = points + NOISE * (2 * uniform(stream, POINTS, 3) - 1)
+    points = normalise(sample_surface(mesh, CLOUD_POINTS, stream))
+    noisy = points + NOISE * (2 * uniform(stream, CLOUD_POINTS, 3) - 1)
     return (np.round(normalise(noisy) * _GRID) / _GRID).astype(np.float32)
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from repro.core.validation import CLOUD_POINTS
 from repro.data.base import BadContentError, DataSet, Value, mirror
 from repro.data.geometry import point_cloud, read_obj
-from repro.data.points.clouds import POINTS, SPLITS, cloud_specs, make_clouds
+from repro.data.points.clouds import SPLITS, cloud_specs, make_clouds
 
 CLASSES = (
     "alien", "ants", "armadillo", "bird1", "bird2", "camel", "cat", "centaur", "dino_ske",
@@ -64,7 +65,7 @@ def read_meshes(directory: Path) -> Mapping[str, Value]:
 
 
 def _sample(split: int, path: Path, index: int) -> NDArray[np.float32]:
-    return point_cloud(read_obj(path.read_bytes()), POINTS, (_SEED, split, index))
+    return point_cloud(read_obj(path.read_bytes()), CLOUD_POINTS, (_SEED, split, index))
 
 
 def _meshes(directory: Path, split: str) -> list[Path]:

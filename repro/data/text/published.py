@@ -81,7 +81,10 @@ class Format:
                 msg = f"{row.where}: {self.label} is {row.label!r}, must be one of {known}"
                 raise BadContentError(msg)
         return encode_rows(
-            {key: {**row.values, self.label: self.labels[row.label]}[key] for key in self.keys}
+            {
+                key: self.labels[row.label] if key == self.label else row.values[key]
+                for key in self.keys
+            }
             for row in rows
         )
 
