@@ -10,6 +10,7 @@ share is the machine's, and only what an arm has beyond it counts. Memory benchm
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,18 @@ def _slower(old: dict[str, float], new: dict[str, float], shared: float = 1.0) -
 
 
 def main(arguments: list[str]) -> int:
-    """Compare the two files named and return 1 on a regression, 2 on wrong usage."""
+    """Compare the two files named and return 1 on a regression, 2 on wrong usage.
+
+    ``--machine FILE`` prints a name for the processor of a file instead.
+    """
     if len(arguments) != 2:
-        sys.stderr.write("usage: python benchmarks/compare.py OLD.json NEW.json\n")
+        usage = "python benchmarks/compare.py OLD.json NEW.json, or --machine FILE.json"
+        sys.stderr.write(f"usage: {usage}\n")
         return 2
+    if arguments[0] == "--machine":
+        machine = " ".join(map(str, _machine(json.loads(Path(arguments[1]).read_text()))))
+        sys.stdout.write(re.sub(r"[^A-Za-z0-9]+", "-", machine).strip("-") + "\n")
+        return 0
     old, new = (json.loads(Path(name).read_text()) for name in arguments)
     if not same_machine(old, new):
         sys.stdout.write(f"not compared: {_machine(old)} then, {_machine(new)} now\n")

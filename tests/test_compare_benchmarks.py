@@ -1,6 +1,7 @@
 """The nightly comparison fails on regressions and on nothing else."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,14 @@ def test_two_nights(
     )
     assert done.returncode == status
     assert output in done.stdout
+
+
+def test_a_processor_has_a_name_for_files(tmp_path: Path) -> None:
+    file = tmp_path / "new.json"
+    file.write_text(json.dumps(run(1.0, cpu="AMD EPYC 9V74 80-Core (R)")))
+    command = [sys.executable, SCRIPT, "--machine", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"AMD-EPYC-9V74-80-Core-R-\w+\n", done.stdout)
 
 
 def test_wrong_usage() -> None:

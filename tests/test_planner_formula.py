@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,6 +103,22 @@ def test_mezo_on_llama_2_by_hand() -> None:
     tensors = 2 * 2048 * (4 * 4096 + 3 * 11008)
     tables = 2 * 2 * 2048 * 128
     assert found.total == 2 * 6_738_415_616 + tensors + tables + 8 * 2048
+
+
+def test_adapters_of_another_format_save_what_the_page_says() -> None:
+    page = " ".join((Path(__file__).parents[1] / "docs" / "plan.md").read_text().split())
+    for weights, said in (
+        ("bfloat16", "saves {} % of the memory without checkpointing, {} % with it and {} %"),
+        ("4bit", "beside 4-bit weights {}, {} and {} %"),
+    ):
+        saved = []
+        for slug in ("lora", "lora-checkpoint", "mezo-lora"):
+            wide, narrow = (
+                estimate(LLAMA2, TRAINING_METHODS[slug], Setting(format=weights, adapters=adapters))  # type: ignore[arg-type]
+                for adapters in ADAPTER_FORMATS
+            )
+            saved.append(round(100 * (1 - narrow.total / wide.total)))
+        assert said.format(*saved) in page
 
 
 def test_parts_add_up_and_are_whole() -> None:

@@ -222,6 +222,7 @@ def test_formula_with_eager_attention_is_near_the_simulation(
         ("stablelm-3b", "lora", "sdpa"),
         ("gemma3-270m", "lora-checkpoint", "sdpa"),
         ("gemma2-2b", "lora", "eager"),
+        ("olmo2-7b", "mezo-lora", "sdpa"),
         ("olmo2-7b", "mezo", "sdpa"),
         ("olmo2-7b", "elasticzo", "sdpa"),
         ("olmo2-7b", "lora-checkpoint", "sdpa"),

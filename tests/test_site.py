@@ -331,7 +331,7 @@ def test_an_earlier_site_is_replaced_and_nothing_is_left_beside_it(tmp_path: Pat
     for name in ("old.html", "new.html"):
         with published(target) as directory:
             (directory / name).write_text(name)
-    assert sorted(path.name for path in target.iterdir()) == [MARK, MANIFEST, "new.html"]
+    assert {path.name for path in target.iterdir()} == {MARK, MANIFEST, "new.html"}
     assert [path.name for path in target.parent.iterdir()] == ["site"]
     assert target.stat().st_mode & 0o777 == (tmp_path / "deep").stat().st_mode & 0o777
 
@@ -341,7 +341,7 @@ def test_a_failure_leaves_the_earlier_site(tmp_path: Path) -> None:
     with published(target) as directory:
         (directory / "page.html").write_text("whole")
     with (
-        pytest.raises(ReproError, match=r"cannot write .*html"),
+        pytest.raises(ReproError, match=r"page.html: No such file .* as it was"),
         published(target) as directory,
     ):
         (directory / "page.html").rename(directory / "nowhere" / "page.html")

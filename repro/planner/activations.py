@@ -53,8 +53,8 @@ def forward_working(a: Architecture, s: Setting, *, adapters: bool = False) -> f
     if a.position_rows:  # OPT looks them up for every sequence, GPT-2 once
         outside += D if a.inline_feed_forward else D / s.batch
     # the stream (or attention's output, if both are added at the end), and the norm's output,
-    # which inline code frees after the first matrix
-    inputs = 1 if a.inline_feed_forward and not adapters else 2
+    # which inline code frees after the first matrix; without that norm it is the stream
+    inputs = 1 if (a.inline_feed_forward and not adapters) or not a.pre_norm else 2
     composed = a.activation == "composed" and not a.gated
     # a fused matrix's output stays whole while its halves' activation and product are made
     gated = 4 if a.fused_gate else 3
@@ -93,16 +93,17 @@ def feed_forward_backward(a: Architecture, s: Setting, *, adapters: bool = False
     wide = 1 if a.activation == "fused" and not a.gated else 2
     wide += adapters and not a.gated and a.activation != "composed"
     matrices = s.width * (a.hidden + wide * a.feed_forward)
+    norm = 5 * FLOAT32 * a.hidden if a.post_norm else 0  # the first backward pass of the block
     if adapters and copies_inputs(s):
         matrices = s.width * a.hidden + s.adapter_width * a.feed_forward
-    norm = 5 * FLOAT32 * a.hidden if a.post_norm else 0  # the first backward pass of the block
+        norm += s.width * a.hidden  # the stream, which other adapters store
     return s.batch * s.context * max(matrices, norm)
 
 
-def copying_forward(a: Architecture, s: Setting, *, again: bool) -> float:
+def adapted_forward(a: Architecture, s: Setting, *, again: bool) -> float:
     """Return the peak of the last block's forward pass above all activations stored in the end.
 
-    Needed for adapters that copy their inputs: their outputs are wider than what is stored.
+    It matters for adapters, whose outputs and their scaled copies exist beside the matrices' own.
 
     Args:
         a: the model.
@@ -110,20 +111,22 @@ def copying_forward(a: Architecture, s: Setting, *, again: bool) -> float:
         again: whether the block is recomputed in the backward pass.
     """
     D, b, wide = a.hidden, s.width, s.adapter_width
-    held = 1 + a.held  # the norm's output
+    stored, product, held = _feed_forward(a, s, adapters=True), 0, a.held
+    if copies_inputs(s):
+        stored += wide * a.feed_forward
+        product = 0 if a.activation == "relu" and not a.gated else b * a.feed_forward
+        held += 1 if a.pre_norm else 0  # the norm's output
     if a.parallel or a.norm != "layer":
         held += 1  # attention's output, or the stream, of which an RMSNorm stores only a copy
     if again:
-        outside: float = D * (b + wide)  # the gradient of the block's output, and its wide copy
+        outside: float = D * (b + wide)  # the gradient of the block's output, and its scaled copy
     else:
         outside = 0 if a.norm == "layer" else 2 * b * D
         if a.position_rows:
             outside += b * (D if a.inline_feed_forward else D / s.batch)
     outputs = (2 if a.fused_gate else 1) * (b + 2 * wide)
     beside = 2 * b if a.gated and not a.fused_gate else 0  # the gate and its activation
-    stored = _feed_forward(a, s, adapters=True) + wide * a.feed_forward
     first = (outputs + beside) * a.feed_forward - stored
-    product = 0 if a.activation == "relu" and not a.gated else b * a.feed_forward
     # a recomputation ends as soon as the last stored activation exists
     last = product + D * (b if again else b + 2 * wide)
     return s.batch * s.context * (outside + b * D * held + max(first, last))

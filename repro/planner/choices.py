@@ -68,8 +68,17 @@ def choose(
             for m, a in models
             if shorten or setting.context <= a.positions
         ]
-        if candidates:
-            chosen += [_choice(name, method, candidates, budget) for method in sensible]
+        for method in sensible:
+            able = [c for c in candidates if method.trains != "tail" or setting.tail <= c[1].layers]
+            if able:
+                chosen.append(_choice(name, method, able, budget))
+    tails = any(method.trains == "tail" for method in sensible)
+    blocks = max(architecture(m.config).layers for name in families for m in family(name))
+    if tails and setting.tail > blocks:
+        raise UsageError(
+            f"tail = {setting.tail}: the models of {', '.join(families)} have at most {blocks} "
+            f"blocks; give --tail {blocks} or less"
+        )
     if not chosen:
         most = max(architecture(m.config).positions for name in families for m in family(name))
         raise UsageError(

@@ -159,8 +159,8 @@ class _Step:
         yield self._at("loss", 0, every + final, activations.logits(a, s, backward=True))
         if inputs:
             yield self._at("forward pass", 0, inputs, self._forward_working())
-        if self.adapters and activations.copies_inputs(s):
-            working = activations.copying_forward(a, s, again=inputs > 0)
+        if self.adapters:
+            working = activations.adapted_forward(a, s, again=inputs > 0)
             yield self._at("block computed", 0, every + recomputed, working)
         yield self._at("final norm", head, every, activations.final_norm_working(a, s))
         begins, kept = "backward pass begins", every + recomputed

@@ -35,7 +35,8 @@ def page(
     Args:
         families: names in the table of families, to choose from.
         methods: the methods, one row each.
-        setting: the training step; a context beyond the model's positions is cut to them.
+        setting: the training step; a context beyond the model's positions is cut to them, and a
+            tail to its blocks.
         budget: memory in bytes.
         model: one more model to choose from; without it the page opens with ``FIRST``.
 
@@ -55,6 +56,7 @@ def page(
     names = [entry["name"] for entry in models]
     start = names.index(FIRST) if model is None and FIRST in names else 0
     context = min(setting.context, models[start]["sizes"]["positions"])
+    tail = min(setting.tail, models[start]["sizes"]["layers"])
     every = [replace(setting, format=name) for name in FORMATS]
     data = {
         "defaults": asdict(architecture(family("llama-2")[0].config)),
@@ -79,7 +81,7 @@ def page(
         "start": {
             "model": start,
             "budget": budget,
-            "setting": asdict(replace(setting, context=context)),
+            "setting": asdict(replace(setting, context=context, tail=tail)),
         },
         "live_layers": LIVE_LAYERS,
         "paper_widths": BYTES_PER_PARAMETER,

@@ -120,9 +120,9 @@ def curves(
         if not apart:
             lines = {line.label: line.look for panel in panels.values() for line in panel.lines}
             handles: list[Any] = [_key(look, label) for label, look in lines.items()]
-            if marks:
-                [(_, look), *_] = next(panel.marks for panel in panels.values() if panel.marks)
-                handles.append(_key({**look, "color": INK}, marks))
+            looks = [look for panel in panels.values() for _, look in panel.marks]
+            if marks and looks:
+                handles.append(_key({**looks[0], "color": INK}, marks))
             # only ranges are collections, and only several seeds have one
             if any(axes.collections for axes in grid.flat):
                 handles.append(Patch(color=INK, alpha=0.2, linewidth=0, label="range over seeds"))
@@ -152,7 +152,8 @@ def _draw(axes: Axes, panel: Panel, first: int, log_from: float, *, apart: bool)
 
 
 def _plot(axes: Axes, line: Line, first: int, *, thin_seeds: bool) -> None:
-    values = np.array([*zip(*line.seeds, strict=False)]).T  # [seeds, epochs]
+    begun = [seed for seed in line.seeds if len(seed)]  # another diverged before its first epoch
+    values = np.array([*zip(*begun, strict=False)]).T  # [seeds, epochs]
     if not len(values):
         return
     epochs = range(first, first + values.shape[1])

@@ -19,8 +19,9 @@ from repro.core.paths import cache_dir, sha256_of
 
 _PACKAGE = Path(__file__).parents[1]
 _SUFFIXES = (".py", ".md", ".html", ".css", ".js")
-_LIBRARIES = ("griffelib", "jinja2", "latex2mathml", "matplotlib", "nbconvert", "numpy", "pandas",
-              "scipy", "seaborn")  # fmt: skip
+_LIBRARIES = ("griffelib", "jinja2", "latex2mathml", "markupsafe", "matplotlib", "mistune",
+              "nbconvert", "nbformat", "numpy", "pandas", "pygments", "scipy",
+              "seaborn")  # fmt: skip
 
 
 def key_of(paths: Iterable[Path], *more: str) -> str:

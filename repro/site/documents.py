@@ -121,7 +121,10 @@ class Documents:
     def all(self) -> list[Document]:
         """Return every document and reference, as HTML for pages in ``docs/``."""
         # GitHub's identifiers would lose the dots in the names of modules
-        renderer, by_name = _Renderer(self), _Renderer(self, identify=_plain)
+        renderer, by_name = (
+            _Renderer(self),
+            _Renderer(self, identify=lambda html: _plain(html).replace(" ", "-")),
+        )
         written = [self._document(name, self._source(name), renderer) for name in self.names]
         references = kept("reference", key_of(()), lambda: [[p, reference(p)] for p in PACKAGES])
         return [*written, *(self._document(f"api-{p}", text, by_name) for p, text in references)]

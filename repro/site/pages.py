@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from repro.artifacts.base import Artifact
-from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
 from repro.claims.quantity import key
 from repro.claims.statistics import RESAMPLES
@@ -85,8 +84,7 @@ class Exhibit(Shown):
         """The records behind each claim on training runs, by the claim's id."""
         found = {}
         for row in self.rows:
-            if row.id in QUANTITIES:
-                wanted = {key(point) for point in points_of(CLAIMS[row.id])}
+            if wanted := {key(point) for point in points_of(CLAIMS[row.id])}:
                 runs = (made for made in self.made if made.record.kind == "run")
                 found[row.id] = [made for made in runs if key(made.record.point) in wanted]
         return found
@@ -135,7 +133,12 @@ class Pages:
             for one in document.sections
         ]
         found += [
-            ("statement", row.statement, f"artifacts/{row.artifact}.html#{row.id}", row.id)
+            (
+                "statement",
+                row.statement,
+                f"artifacts/{row.artifact}.html#{row.id}",
+                f"{row.id} {row.section} {row.artifact}",
+            )
             for row in rows
         ]
         lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in found)

@@ -12,7 +12,7 @@ from repro.core.paths import sha256_of
 
 MANIFEST = "SHA256SUMS"
 """File with the hashes of all other files, in the format of ``sha256sum``."""
-MARK = ".zo-repro-site"
+MARK = "zo-repro-site.txt"
 """File that marks a directory as replaceable."""
 _OLD = "old"
 """Directory that holds the replaced site until the new one is in place."""
@@ -48,8 +48,8 @@ def published(target: Path) -> Iterator[Path]:
                     raise
     except OSError as error:
         raise ReproError(
-            f"cannot write {error.filename or target}: {error.strerror}; {target} is as it was; "
-            "give another directory"
+            f"{error.filename or target}: {error.strerror}; {target} is as it was; give another "
+            "directory if this one cannot be written"
         ) from error
 
 

@@ -195,6 +195,7 @@ function show() {
   if (wrong) {
     byId("summary").textContent = wrong;
     rows.replaceChildren();
+    byId("families").tBodies[0].replaceChildren();
     return;
   }
   const s = setting(), budget = 1e9 * number("budget");

@@ -6,14 +6,15 @@ const query = document.getElementById("query");
 const list = document.getElementById("results");
 const LIMIT = 8;
 const lowered = ENTRIES.map(([kind, title, , text]) =>
-  [`${title} ${kind}`.toLowerCase(), text.toLowerCase(), kind]);
+  [(kind === "statement" ? title : `${title} ${kind}`).toLowerCase(), text.toLowerCase(), kind]);
 
 /** Return the entries that contain every word: first the one with this id, then by words in the title. */
 function matches(words) {
   return lowered
-    .map(([title, text], number) => {
+    .map(([title, text, kind], number) => {
       if (!words.every((word) => title.includes(word) || text.includes(word))) return null;
-      const named = text === words.join(" ") ? words.length + 1 : 0;
+      const isNamed = kind === "statement" && text.startsWith(`${words.join(" ")} `);
+      const named = isNamed ? words.length + 1 : 0;
       return { number, score: named + words.filter((word) => title.includes(word)).length };
     })
     .filter(Boolean)
