@@ -53,6 +53,38 @@ def test_the_loss_of_another_model_is_noticed() -> None:
         MeZO(trained.parameters(), **SETTINGS).step(loss_of(other))
 
 
+@pytest.mark.parametrize("make", [MeZO, lambda _, **settings: ElasticZO(MODEL, "2", **settings)])
+def test_closures_that_share_the_last_batch_of_a_loop_are_noticed(make: Any) -> None:
+    batches = (X, X + 1, X - 1)
+    shared = [lambda: cross_entropy(MODEL(x), Y) for x in batches]  # noqa: B023 - as by mistake
+    step = make(MODEL.parameters(), **SETTINGS).step
+    with pytest.warns(UserWarning, match="all 3 closures returned the loss .*bind each"):
+        step(shared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(MODEL.parameters(), **SETTINGS).step([loss_of(MODEL, x) for x in batches])
+
+
+@pytest.mark.parametrize("wrong", [torch.ones(()), None, [torch.ones(())], 0.5])
+def test_a_loss_in_place_of_a_closure_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"step\(\) with a \w+: give a closure"):
+        MeZO(MODEL.parameters(), **SETTINGS).step(wrong)
+
+
+def test_a_tail_without_a_trained_parameter_is_refused() -> None:
+    model = network()
+    model[2].requires_grad_(False)  # noqa: FBT003
+    with pytest.raises(UsageError, match="leaves no parameter to backpropagation: none from '2'"):
+        ElasticZO(model, "2", **SETTINGS)
+
+
+def test_a_group_without_parameters_and_a_path_in_place_of_a_log_are_refused() -> None:
+    with pytest.raises(UsageError, match="the key 'params' is missing"):
+        MeZO([{"lr": 1.0}], **SETTINGS)
+    with pytest.raises(UsageError, match=r"StepLog\.load\(path\)"):
+        replay("log.json", MODEL.parameters())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("make", [MeZO, FZOO, MEAZO])
 def test_a_loss_from_elsewhere_is_nobodys_business(make: Any) -> None:
     """A simulator that reads the weights itself, and a loss that PyTorch does not compute."""
@@ -395,7 +427,7 @@ def test_the_state_of_another_method_or_rule_is_refused(other: dict[str, Any]) -
         MeZO([theta], **usual).load_state_dict(state)
     alike: dict[str, Any] = {"estimator": "one-sided", "noise": RademacherNoise()}
     fzoo = FZOO([theta], lr=1e-3, eps=1e-3).state_dict()
-    with pytest.raises(UsageError, match="'method': 'FZOO'"):
+    with pytest.raises(UsageError, match="method = 'FZOO' instead of 'MeZO'"):
         MeZO([theta], **usual, **alike).load_state_dict(fzoo)
 
 

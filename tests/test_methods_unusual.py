@@ -231,7 +231,7 @@ def test_states_of_other_methods_are_refused_and_change_nothing() -> None:
         with pytest.raises(UsageError, match="load it into the method that wrote it"):
             mezo.load_state_dict(other.state_dict())
     fewer = MeZO([next(model.parameters())], lr=0.01, eps=1e-3)
-    with pytest.raises(UsageError, match="'elements'"):
+    with pytest.raises(UsageError, match="elements = "):
         mezo.load_state_dict(fewer.state_dict())
     assert bytes(mezo.log.data) == before
 
@@ -310,7 +310,7 @@ def test_a_state_of_another_partition_is_refused() -> None:
     for other in (
         ElasticZO(model, "4", lr=0.01, eps=1e-3), MeZO(model.parameters(), lr=0.01, eps=1e-3),
     ):  # fmt: skip
-        with pytest.raises(UsageError, match="'elements'"):
+        with pytest.raises(UsageError, match="elements = "):
             other.load_state_dict(elastic.state_dict())
 
 

@@ -417,9 +417,7 @@ def test_a_replay_wants_the_noise_of_the_run() -> None:
     with pytest.raises(UsageError, match="noise 'torch' cannot be replayed with 'engine'"):
         replay(StepLog(1e-2, 1, None), [model.embedding.weight.detach()], EngineNoise())
     other = MeZO(model.parameters(), lr=0.05, eps=1e-2)
-    with pytest.raises(
-        UsageError, match=r"from a run with .*'noise': 'engine'.*this optimizer has"
-    ):
+    with pytest.raises(UsageError, match=r"from a run with .*noise = 'engine' instead of"):
         other.load_state_dict(mezo.state_dict())
 
 

@@ -209,7 +209,7 @@ class ElasticZO(ZerothOrder):
         self._randomness.rewind()
         tail = bool(self.bp_params) and weight > 0
         share = weight / len(closures) / (self._processes.size if self._processes else 1)
-        total = 0.0
+        losses = []
         for closure in closures:
             with timer("forward"), torch.set_grad_enabled(tail):
                 loss = self._call(closure)
@@ -225,8 +225,8 @@ class ElasticZO(ZerothOrder):
                     scale = None if share == 1 else torch.full_like(loss, share)
                     loss.backward(scale)  # type: ignore[no-untyped-call]
                 loss = loss.detach()
-            total += loss_value(loss)
-        return total / len(closures)
+            losses.append(loss_value(loss))
+        return self._mean(losses)
 
     def _drop_gradients(self) -> None:
         """Free the tail's gradients; ``zero_grad`` takes ten times as long."""

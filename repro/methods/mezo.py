@@ -158,7 +158,7 @@ class MeZO(ZerothOrder):
             self._randomness.rewind()
             with timer("forward"):
                 # a list: a generator turns a closure's StopIteration into another error
-                return sum([loss_value(self._call(loss)) for loss in closures]) / len(closures)
+                return self._mean([loss_value(self._call(loss)) for loss in closures])
 
         with self._restoring():
             passes = [mean_loss, mean_loss]

@@ -95,6 +95,8 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
         for name in group.keys() - {"params", *GROUP_SETTINGS}:
             allowed = ", ".join(GROUP_SETTINGS)
             raise UsageError(f"{name} = {group[name]!r}{where}: a group may set {allowed}")
+        if "params" not in group:
+            raise UsageError(f"the key 'params' is missing{where}, which has {sorted(group)}")
         entries = group["params"]
         if isinstance(entries, torch.Tensor):
             entries = [entries]
@@ -215,6 +217,11 @@ def split_at(
             "first, or nothing before it has requires_grad=True; choose a later layer, give "
             "trace=lambda: model(x) if layers run in another order than they are registered in, "
             "or C = 0 for backpropagation of everything"
+        )
+    if not bp_params and start < len(layers):
+        raise UsageError(
+            f"partition {partition!r} leaves no parameter to backpropagation: none from "
+            f"{layers[start]!r} on has requires_grad=True; use MeZO, or unfreeze them"
         )
     return zo_params, bp_params
 

@@ -5,7 +5,7 @@ import struct
 import warnings
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -210,6 +210,16 @@ class ZerothOrder(torch.optim.Optimizer):
             "subspace_steps": self._subspace_steps,
         }
 
+    def _mean(self, losses: Sequence[float]) -> float:
+        """Return the mean of the closures' losses; in the first step warn if they are equal."""
+        if self._first is not None and len(losses) > 1 and len(set(losses)) == 1:
+            warnings.warn(
+                f"all {len(losses)} closures returned the loss {losses[0]!r}. Closures made in a "
+                "loop use the batch of its last turn: bind each, as in lambda x=x, y=y: ...",
+                stacklevel=5,
+            )
+        return sum(losses) / len(losses)
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Resume from the result of ``state_dict``.
 
@@ -226,9 +236,14 @@ class ZerothOrder(torch.optim.Optimizer):
             )
         mine, its = self.log.settings | self._own_settings, state.pop("settings")
         if its != mine:
+            differing = ", ".join(
+                f"{name} = {its.get(name)!r} instead of {mine.get(name)!r}"
+                for name in sorted({*mine, *its})
+                if its.get(name) != mine.get(name)
+            )
             raise UsageError(
-                f"the state is from a run with {its}, this optimizer has {mine}; make the "
-                "optimizer with the run's settings"
+                f"the state is from a run with {differing}; make the optimizer with the run's "
+                "settings"
             )
         seed, remembered = state.pop("seed"), state.pop("rule")
         seeds, log = state.pop("seeds"), state.pop("log")
@@ -451,11 +466,17 @@ def micro_batches(closure: Closure | Sequence[Closure]) -> Sequence[Closure]:
     """Return the closures of a step.
 
     Raises:
-        UsageError: there is no closure.
+        UsageError: there is no closure, or something else is given.
     """
-    closures = [closure] if callable(closure) else list(closure)
+    several = isinstance(closure, Iterable) and not isinstance(closure, torch.Tensor)
+    closures: list[Any] = list(closure) if several else [closure]  # type: ignore[arg-type]
     if not closures:
         raise UsageError("step([]): give a closure, or one for each micro-batch")
+    if wrong := [type(one).__name__ for one in closures if not callable(one)]:
+        raise UsageError(
+            f"step() with a {wrong[0]}: give a closure that computes the loss, as in "
+            "step(lambda: cross_entropy(model(x), y))"
+        )
     return closures
 
 
