@@ -226,6 +226,8 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_the_weights_restored(tmp_pa
         ({"weight_decay": 0.1}, r"weight_decay = 0\.1: .* with weight_decay = 0\.0, which is used"),
         ({"max_grad_norm": 0.5}, r"max_grad_norm = 0\.5: the method was made with clip = 2"),
         ({"optim": "sgd"}, "optim = 'sgd': the optimizer is the MeZO"),
+        ({"neftune_noise_alpha": 5.0}, r"neftune_noise_alpha = 5\.0: has no effect"),
+        ({"gradient_checkpointing": True}, "checkpointing = True: has no effect"),
     ],
 )
 def test_what_would_not_be_used_is_refused(
@@ -413,5 +415,5 @@ def test_several_devices_are_refused(tmp_path: Path) -> None:
 
 def test_an_optimizer_of_another_kind_is_refused(tmp_path: Path) -> None:
     model = bert()
-    with pytest.raises(UsageError, match="give a MeZO or ElasticZO"):
+    with pytest.raises(UsageError, match="give a MeZO, ElasticZO, FZOO"):
         make_trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), arguments(tmp_path))

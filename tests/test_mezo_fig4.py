@@ -941,11 +941,12 @@ def test_the_gap_is_split_into_before_and_by_training() -> None:
         ({"accuracy": []}, "no evaluation in the time given"),
         (
             {"accuracy": [0.5, 0.75], "final_accuracy": 0.7},  # of an older record
-            "50.0 % before and 75.0 % after training; 70.0 % at the end",
+            "accuracy 50.0 % before training, 75.0 % after it, 70.0 % in the final evaluation",
         ),
         (
             {"accuracy": [0.5], "final_accuracy": 0.7, "items": {"monitored": 8, "final": 10}},
-            "50.0 % before and 50.0 % after training on 8 items; 70.0 % at the end on 10 items",
+            "accuracy 50.0 % before training, 50.0 % after it (8 validation items), "
+            "70.0 % in the final evaluation (10 validation items)",
         ),
     ],
 )

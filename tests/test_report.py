@@ -167,6 +167,10 @@ def test_notebook_is_stale_once_records_or_template_change(slug: str, tmp_path: 
     another = tmp_path / f"{profile_of(runs[0])}-20300101T000000Z-nocommit.jsonl"
     another.write_bytes(runs[0].read_bytes())
     assert notebooks.is_stale(slug, made, [another, *runs])
+    assert "your own records" not in made.read_text()
+    own = notebooks.assemble(slug, own=True).cells[0].source.splitlines()
+    assert own[0].startswith("# ")
+    assert "your own records" in own[2]
 
 
 @pytest.mark.parametrize(

@@ -94,14 +94,13 @@ def list_artifacts(args: argparse.Namespace) -> int:
     for row in rows:
         seconds = row["recorded_seconds"]
         time = "-" if seconds is None else format_seconds(seconds)
-        title = row["title"].partition(": ")[2] or row["title"]
         counts = "; ".join(f"{count} {name}" for name, count in row["verdicts"].items())
         if not counts:
             counts = "no statement of its own"
             if row["claims"]:
                 counts = f"statements without a verdict in the summary: {', '.join(row['claims'])}"
         sys.stdout.write(
-            f"{row['slug']:<{width}}  {row['paper']:<9}  {time:>6}  {title}\n"
+            f"{row['slug']:<{width}}  {row['paper']:<9}  {time:>6}  {row['title']}\n"
             f"{'':<{width + 21}}{counts}\n"
         )
     total = sum((counts for counts in verdicts.values()), Counter[str]())

@@ -21,7 +21,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "info", help="print the path of the engine and the instruction sets of this machine"
     )
     action.set_defaults(
-        execute=execute_info, next_step="repro run SLUG --engine native trains with the engine"
+        execute=execute_info,
+        next_step="repro run elasticzo_table1 --engine native trains with the engine",
     )
 
 

@@ -45,7 +45,7 @@ def execute(args: argparse.Namespace) -> int:
     if not (_ROOT / "tests").is_dir():
         raise UsageError(
             f"the suite runs from {_ROOT}, which is not a clone; install it from a clone in "
-            "editable mode (uv pip install -e ., see CONTRIBUTING.md)"
+            "editable mode (pip install -e '.[suite]' in the clone)"
         )
     values = {"slug": args.slug, "paper": paper, "figure": figure, "name": _PAPERS[paper]}
     files = {
@@ -61,7 +61,7 @@ def execute(args: argparse.Namespace) -> int:
     for path, text in files.items():
         atomic.replace(_ROOT / path, text.encode())
         sys.stdout.write(f"{path}\n")
-    sys.stdout.write(f"Now add its claims to repro/claims/{paper}.py; see docs/adding.md\n")
+    sys.stdout.write(f"Now add its statements to repro/claims/{paper}.py; see docs/adding.md\n")
     return 0
 
 

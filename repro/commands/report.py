@@ -141,4 +141,6 @@ def build_notebooks(args: argparse.Namespace) -> int:
         elif notebooks.is_stale(slug, path, runs):
             sys.stderr.write(f"{path} is out of date; run: repro notebooks {slug}\n")
             stale = 1
+    if args.check and not stale:
+        sys.stdout.write(f"{len(slugs)} notebook{'s' if len(slugs) > 1 else ''}: up to date\n")
     return stale

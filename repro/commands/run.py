@@ -138,7 +138,7 @@ def _run(args: argparse.Namespace) -> int:
     if options.save_models and not artifact.saves_models:
         raise UsageError(f"{args.slug} saves no models; leave out --save-models, or run mezo_fig4")
     from repro.harness import run_artifact
-    from repro.measurement.records import CUSTOM
+    from repro.measurement.records import CUSTOM, DIRTY
 
     path = run_artifact(
         artifact,
@@ -149,6 +149,11 @@ def _run(args: argparse.Namespace) -> int:
         models=options.save_models,
     )
     sys.stdout.write(f"{path or _ALL_RECORDED}\n")
+    if path and path.stem.endswith(DIRTY):
+        sys.stderr.write(
+            "The code has uncommitted changes, so nobody can reproduce these records: "
+            "--only-missing and repro sweep do not reuse them.\n"
+        )
     if options.report and path:
         _report(artifact.slug, path)
     args.next_step = _next_step(options.out)

@@ -27,6 +27,9 @@ earlier one. Every artifact defines ``smoke``, ``quick`` and ``paper``."""
 CUSTOM = "custom"
 """The profile of a record whose configuration belongs to no profile."""
 
+DIRTY = "-dirty"
+"""End of the name of a run file whose code had uncommitted changes."""
+
 RUN_FILE = re.compile(
     r"(?P<profile>[a-z]+(-[a-z]+)?)-(?P<utc>\d{8}T\d{6}Z)-(?P<commit>[0-9a-f]{7}|nocommit)"
     r"(?P<dirty>-dirty)?\.jsonl"
@@ -118,7 +121,7 @@ def write_run(directory: Path, records: Sequence[Record]) -> Path:
     last = records[-1]
     stamp = last.utc.replace("-", "").replace(":", "")
     commit = last.environment.commit[:7] if last.environment.commit else "nocommit"
-    dirty = "-dirty" if last.environment.dirty else ""
+    dirty = DIRTY if last.environment.dirty else ""
     path = directory / f"{last.profile}-{stamp}-{commit}{dirty}.jsonl"
     atomic.write_new(path, b"".join(msgspec.json.encode(record) + b"\n" for record in numbered))
     return path

@@ -47,8 +47,10 @@ class ZerothOrderTrainer(Trainer):
         """
         method = optimizers[0]
         if not isinstance(method, ZerothOrder):
-            msg = f"optimizers = {optimizers!r}: give a MeZO or ElasticZO, as in (mezo, None)"
-            raise UsageError(msg)
+            raise UsageError(
+                f"optimizers = ({type(method).__name__}, ...): give a MeZO, ElasticZO, FZOO or "
+                "MEAZO, as in (mezo, None)"
+            )
         _check(args, method)
         super().__init__(args=args, optimizers=optimizers, **settings)
         self.method = method
@@ -148,6 +150,12 @@ def _check(args: TrainingArguments, method: ZerothOrder) -> None:
     if args.optim != TrainingArguments.__dataclass_fields__["optim"].default:
         msg = f"optim = {args.optim!r}: the optimizer is the {type(method).__name__}; leave it out"
         raise UsageError(msg)
+    for name in ("neftune_noise_alpha", "gradient_checkpointing", "activation_checkpointing"):
+        if value := getattr(args, name, None):  # the names differ between versions
+            raise UsageError(
+                f"{name} = {value!r}: has no effect, as no layer is in training mode and only "
+                "ElasticZO's tail has a backward pass; leave it out"
+            )
     if args.fp16:
         raise UsageError(
             "fp16 = True scales the loss for a backward pass; load the model in float16 "

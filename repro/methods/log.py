@@ -274,8 +274,9 @@ def replay(
         UsageError: the run used other noise, the log does not fit the parameters, or something else
             than parameters is given.
     """
-    if not isinstance(log, StepLog):
-        msg = f"replay({log!r}, ...): give the log itself, as StepLog.load(path) reads it"
+    given: object = log  # a caller may give a path
+    if not isinstance(given, StepLog):
+        msg = f"replay({given!r}, ...): give the log itself, as StepLog.load(path) reads it"
         raise UsageError(msg)
     noise = noise or named_noise(log.noise, log.chunk)
     if noise.name != log.noise:

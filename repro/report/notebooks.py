@@ -35,7 +35,7 @@ from repro.core.processes import environment_set, same_package
 from repro.report.claims_table import run_rows
 from repro.report.formatting import FOLDED
 from repro.report.markdown import claims_markdown
-from repro.report.runs import RECORDS
+from repro.report.runs import RECORDS, current_runs
 
 CONCLUSION = "## Conclusion"
 """Heading of the last unfolded section of a template; later sections are folded."""
@@ -49,6 +49,10 @@ from repro.artifacts import {slug} as artifact{tables}
 from repro.report import notebook_api
 
 records = notebook_api.newest_records("{slug}")"""
+_OWN = (
+    "> Figures and tables in this notebook show your own records. The text is about those in the "
+    "suite's repository and need not hold for yours."
+)
 _TABLES = "\nfrom repro.artifacts.{slug} import tables"
 _INCLUDE = re.compile(r"^<!-- include (\w+) -->\n", re.MULTILINE)
 """A line of a template, replaced by a file of ``repro/artifacts/shared``."""
@@ -82,7 +86,7 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
         ReproError: a cell failed (with corrupted records, the first one), or the notebook cannot be
             written.
     """
-    content = assemble(slug)
+    content = assemble(slug, own=_are_own(slug, runs))
     records = os.pathsep.join(str(run.resolve()) for run in runs)
     variables = same_package() | {RECORDS: records}
     # after an interrupt, nbclient's pending task fails with its kernel
@@ -108,8 +112,10 @@ def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
     atomic.replace(notebook, text.encode() + b"\n")
 
 
-def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
+def assemble(slug: str, *, own: bool = False) -> Any:  # noqa: ANN401 - nbformat is untyped
     """Return the artifact's notebook before execution: template and shared cells in order.
+
+    If the records are the reader's ``own``, it says so below the heading.
 
     Its first code cell defines ``artifact``, ``records``, ``notebook_api``, ``Markdown``, and the
     module ``tables`` if the artifact's package has one.
@@ -129,6 +135,9 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
         opening.insert(0, _code(f'notebook_api.{show}("{slug}")'))
     content: Any = jupytext.reads(_text(template(slug)), fmt=_TEMPLATE_FORMAT)
     title, *story = content.cells
+    if own:
+        heading, _, rest = title.source.partition("\n")
+        title.source = f"{heading}\n\n{_OWN}\n{rest}"
     tables = _TABLES.format(slug=slug) if (_ARTIFACTS / slug / "tables.py").is_file() else ""
     setup = _code(_SETUP.format(slug=slug, tables=tables))
     content.cells = [title, setup, *opening, *story]
@@ -136,6 +145,13 @@ def assemble(slug: str) -> Any:  # noqa: ANN401 - nbformat is untyped
         heading = nbformat.v4.new_markdown_cell(f"## {name}")  # type: ignore[no-untyped-call]
         content.cells += [heading, _code(code)]
     return content
+
+
+def _are_own(slug: str, runs: Sequence[Path]) -> bool:
+    """Return whether ``runs`` are others than those in the suite's repository."""
+    results = _ARTIFACTS.parents[1] / "results"
+    known = current_runs(results, slug) if results.is_dir() else []
+    return {run.resolve() for run in runs} != {run.resolve() for run in known}
 
 
 def _text(path: Path) -> str:
@@ -151,7 +167,8 @@ def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
 
 
 def _sources(slug: str, runs: Sequence[Path]) -> dict[str, Any]:
-    cells = json.dumps([[cell.cell_type, cell.source] for cell in assemble(slug).cells])
+    content = assemble(slug, own=_are_own(slug, runs))
+    cells = json.dumps([[cell.cell_type, cell.source] for cell in content.cells])
     table = claims_markdown(run_rows(slug, runs), reasons=True)
     return {
         "records_sha256": {run.name: sha256_of(run) for run in runs},

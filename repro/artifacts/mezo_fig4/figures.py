@@ -99,7 +99,12 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
             how = "no run came to an evaluation"
             if setting.lines:
                 seeds = seed_counts(len(line.records) for line in setting.lines)
-                items = setting.lines[0].settings["monitored_items"]
+                first = setting.lines[0]
+                items = (
+                    first.records[0]
+                    .metrics.get("items", {})
+                    .get("monitored", first.settings["monitored_items"])
+                )
                 how = f"curves on {items} items, {seeds}"
             panels[0].set_title(f"{setting.title}: {how}", loc="left")
             for name, value in _PUBLISHED.items() if setting.dataset == "boolq" else ():

@@ -157,12 +157,14 @@ def _outcome(metrics: Mapping[str, Any]) -> str:
         return "no evaluation in the time given"
     # older records do not count the items
     monitored, at_end = (
-        f" on {metrics['items'][which]} items" if "items" in metrics else ""
+        f" ({metrics['items'][which]} validation items)" if "items" in metrics else ""
         for which in ("monitored", "final")
     )
+    majority = metrics.get("majority", {}).get("final")
+    alike = "" if majority is None else f"; always the same answer: {100 * majority:.1f} %"
     return (
-        f"{100 * curve[0]:.1f} % before and {100 * curve[-1]:.1f} % after training{monitored}; "
-        f"{100 * final:.1f} % at the end{at_end}"
+        f"accuracy {100 * curve[0]:.1f} % before training, {100 * curve[-1]:.1f} % after it"
+        f"{monitored}, {100 * final:.1f} % in the final evaluation{at_end}{alike}"
     )
 
 
