@@ -145,7 +145,7 @@ def test_what_a_plan_of_a_multimodal_or_quantised_model_leaves_out_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "config.json"
-    text = {"model_type": "llama", "num_hidden_layers": 2}  # the other sizes are Llama's own
+    text = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 4096, "vocab_size": 32000}
     config = {"model_type": "llava", "text_config": text, "vision_config": {"hidden_size": 8}}
     path.write_text(json.dumps(config))
     found = planned(capsys, "--budget", "16GB", "--model", str(path))
@@ -156,6 +156,15 @@ def test_what_a_plan_of_a_multimodal_or_quantised_model_leaves_out_is_said(
     path.write_text(json.dumps({**text, "quantization_config": {"bits": 4}}))
     (note,) = planned(capsys, "--budget", "16GB", "--model", str(path))["notes"]
     assert "quantised" in note
+
+
+def test_sizes_that_a_configuration_lacks_are_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "num_hidden_layers": 2}')
+    arguments = ["--budget", "16GB", "--model", str(tmp_path), "--method", "mezo"]
+    (note,) = planned(capsys, *arguments)["notes"]
+    assert note.endswith("transformers' are taken: hidden_size = 4096, vocab_size = 32000")
 
 
 def test_a_context_beyond_the_positions_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:

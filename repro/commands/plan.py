@@ -111,7 +111,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--simulate",
         action="store_true",
         help="also simulate a training step and count its tensors (seconds to a minute for each "
-        "method); models that the formula does not cover are always simulated",
+        "method, minutes if the model is recurrent); models that the formula does not cover are "
+        "always simulated",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(

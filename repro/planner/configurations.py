@@ -29,6 +29,8 @@ class NoFormulaError(UsageError):
 
 
 _LAYERS = ("num_hidden_layers", "n_layer")
+_SIZES = (*_LAYERS, "hidden_size", "n_embd", "vocab_size")
+"""Fields that decide most of a model's memory."""
 
 
 def _defaults(
@@ -124,6 +126,12 @@ def notes_on(config: Config) -> list[str]:
     if _text_part(config).get("quantization_config") or config.get("quantization_config"):
         notes.append(
             "the file's weights are quantised, but --dtype decides the planned number format"
+        )
+    text = _text_part(config)
+    usual = _DEFAULTS.get(str(text.get("model_type")), {})
+    if missing := [f"{n} = {usual[n]}" for n in _SIZES if n in usual and n not in text]:
+        notes.append(
+            f"the configuration lacks sizes; transformers' are taken: {', '.join(missing)}"
         )
     return notes
 
