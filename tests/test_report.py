@@ -221,20 +221,20 @@ def test_notebooks_hold_no_path_of_a_machine() -> None:
 
 
 def test_a_figure_is_drawn_again_only_if_something_changed(tmp_path: Path) -> None:
-    runs = require_runs(ROOT / "results", "elasticzo_fig5")
+    runs = require_runs(ROOT / "results", "elasticzo_fig6")
     (copy,) = [Path(shutil.copy(run, tmp_path)) for run in runs]
-    paths = draw("elasticzo_fig5", [copy], tmp_path / "figures")
+    paths = draw("elasticzo_fig6", [copy], tmp_path / "figures")
     drawn = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
-    assert draw("elasticzo_fig5", [copy], tmp_path / "figures") == paths
+    assert draw("elasticzo_fig6", [copy], tmp_path / "figures") == paths
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths} == drawn
     paths[0].write_text("changed by hand")
     paths[1].unlink()
-    assert draw("elasticzo_fig5", [copy], tmp_path / "figures") == paths
+    assert draw("elasticzo_fig6", [copy], tmp_path / "figures") == paths
     assert {path: path.read_bytes() for path in paths} == {p: drawn[p][0] for p in paths}
     # The time of writing, as a file system may give a new file the inode just freed.
     before = {path: path.stat().st_mtime_ns for path in paths}
     copy.write_bytes(copy.read_bytes().replace(b"{", b"{ ", 1))
-    draw("elasticzo_fig5", [copy], tmp_path / "figures")
+    draw("elasticzo_fig6", [copy], tmp_path / "figures")
     assert all(path.stat().st_mtime_ns > before[path] for path in paths)
 
 
