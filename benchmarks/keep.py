@@ -51,8 +51,7 @@ The rows use these names:
   SmolLM2-135M and taken away again, with Gaussian z, LOZO's of rank 2 or SubZero's of rank 4; by
   PyTorch, or by the C++ engine (*engine's ...*, also *signs*, random signs);
 - *engine*: the C++ engine alone;
-- *three perturbations*: three times the measured time of one perturbation of all weights, without
-  forward passes;
+- *three perturbations*: a step's three perturbations of all weights, without forward passes;
 - *share of peak*: the arithmetic rate of the step for each thread, from its shortest timing,
   divided by the rate that a loop of multiplications and additions reaches on the same processor;
 - *full_zo*, *cls2*, *cls1*, *full_bp*: the methods of ElasticZO's Table 1 (Full ZO, ZO-Feat-Cls2,
