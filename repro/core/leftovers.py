@@ -79,8 +79,8 @@ def new_directory(path: Path) -> Iterator[Path]:
     """Make an empty directory that replaces ``path``, and all in it, if the block succeeds.
 
     Leftovers of killed processes that prepared ``path`` are removed first. A process killed while
-    it replaces ``path`` leaves none. The files are on disk before the directory has its name, which
-    says that they are complete.
+    it replaces ``path`` leaves none. The files are on disk before the directory has its name: under
+    that name they count as complete.
 
     Raises:
         OSError: it cannot be made, or cannot replace ``path``.
@@ -90,19 +90,12 @@ def new_directory(path: Path) -> Iterator[Path]:
         whole = staging / "whole"
         whole.mkdir()
         yield whole
-        for file in whole.rglob("*"):
-            if file.is_file():
-                _sync(file)
+        for written in whole.rglob("*"):
+            if written.is_file():
+                with written.open("rb") as file:
+                    os.fsync(file.fileno())
         shutil.rmtree(path, ignore_errors=True)  # a directory cannot replace one that has files
         whole.replace(path)
-
-
-def _sync(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -60,9 +60,10 @@ def choose(
     if not sensible:
         reasons = dict.fromkeys(unsupported_reason(method, setting) for method in methods)
         raise UsageError(f"dtype {setting.format}: {'; '.join(map(str, reasons))}")
-    chosen = []
+    chosen, blocks = [], 0
     for name in families:
         models = [(m, architecture(m.config)) for m in family(name)]
+        blocks = max(blocks, *(a.layers for _, a in models))
         candidates = [
             (m, a, replace(setting, context=min(setting.context, a.positions)))
             for m, a in models
@@ -73,7 +74,6 @@ def choose(
             if able:
                 chosen.append(_choice(name, method, able, budget))
     tails = any(method.trains == "tail" for method in sensible)
-    blocks = max(architecture(m.config).layers for name in families for m in family(name))
     if tails and setting.tail > blocks:
         raise UsageError(
             f"tail = {setting.tail}: the models of {', '.join(families)} have at most {blocks} "

@@ -124,7 +124,9 @@ class _Step:
             "adapters": a.adapter_parameters(s.rank),
             "tail": a.tail_parameters(self.blocks),
         }[method.trains]
-        self.trained = (s.adapter_width if self.adapters else s.width) * trained
+        self.trained_width = s.adapter_width if self.adapters else s.width
+        """Bytes of a backpropagated parameter."""
+        self.trained = self.trained_width * trained
         """Bytes of the backpropagated parameters; their gradients take as many."""
 
     def moments(self) -> Iterator[Moment]:
@@ -185,8 +187,8 @@ class _Step:
                 largest_tensor = max(
                     a.embedding_parameters, *(rows * columns for rows, columns in a.matrices)
                 )
-            width = s.adapter_width if self.adapters else s.width
-            yield self._at("update", self.trained, 0, 2 * width * largest_tensor)
+            temporaries = 2 * self.trained_width * largest_tensor
+            yield self._at("update", self.trained, 0, temporaries)
 
     def _at(self, moment: str, gradients: float, kept: float, working: float) -> Moment:
         state = 2 * self.trained if self.method.adam else 0
