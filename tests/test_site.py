@@ -89,6 +89,11 @@ def site(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def rows(results: Path) -> list[ClaimRow]:
+    return claim_rows(results)
+
+
 @pytest.fixture
 def _built_before(site: Path, tmp_path: Path) -> None:
     """The cache has what the site took to build."""
@@ -130,9 +135,8 @@ def test_every_image_says_what_it_shows(site: Path) -> None:
     assert all(len(alt) > 30 for alt in figures)
 
 
-def test_every_claim_is_listed_once_and_counted(site: Path, results: Path) -> None:
+def test_every_claim_is_listed_once_and_counted(site: Path, rows: list[ClaimRow]) -> None:
     listed = (site / "index.html").read_text(encoding="utf-8")
-    rows = claim_rows(results)
     marks = re.findall(r'<tr data-verdict="(.*?)" data-paper="(.*?)" data-artifact', listed)
     assert [(unescape(verdict), paper) for verdict, paper in marks] == [
         (row.verdict, row.paper) for row in rows
@@ -164,10 +168,12 @@ def test_an_artifacts_page_has_its_claims_and_how_they_were_made(site: Path, res
     assert f"<li>{deviation[1]}" in page
 
 
-def test_a_claim_that_does_not_hold_leads_to_its_suspected_cause(site: Path, results: Path) -> None:
+def test_a_claim_that_does_not_hold_leads_to_its_suspected_cause(
+    site: Path, rows: list[ClaimRow]
+) -> None:
     causes = (site / "docs" / "discrepancies.html").read_text(encoding="utf-8")
     named = {*re.findall(r'<a id="([AB][\w-]*)"', causes)}
-    explained = [row for row in claim_rows(results) if row.id in named]
+    explained = [row for row in rows if row.id in named]
     assert len(explained) >= 10
     for path, root in ((site / "index.html", ""), (site / "artifacts" / "{}.html", "../")):
         for row in explained:
@@ -207,7 +213,7 @@ def test_documents_are_listed_by_reader(site: Path) -> None:
     }
 
 
-def test_the_search_knows_every_section_and_statement(site: Path, results: Path) -> None:
+def test_the_search_knows_every_section_and_statement(site: Path, rows: list[ClaimRow]) -> None:
     script = (site / "entries.js").read_text(encoding="utf-8")
     entries = json.loads(script.partition("const ENTRIES = ")[2].rstrip().removesuffix(";"))
     addresses = [address for _, _, address, _ in entries]
@@ -216,10 +222,10 @@ def test_the_search_knows_every_section_and_statement(site: Path, results: Path)
     for address in addresses:
         path, _, place = address.partition("#")
         assert place in page(site / path).ids, address
-    assert sum(kind == "statement" for kind, *_ in entries) == len(claim_rows(results))
+    assert sum(kind == "statement" for kind, *_ in entries) == len(rows)
     texts = [*(path.read_text(encoding="utf-8") for path in DOCUMENTS), *map(reference, PACKAGES)]
     headings = sum(len(re.findall("^#{1,3} ", prose(text), re.MULTILINE)) for text in texts)
-    assert len(addresses) == headings + len(claim_rows(results))
+    assert len(addresses) == headings + len(rows)
 
 
 def prose(text: str) -> str:

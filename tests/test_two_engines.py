@@ -17,7 +17,7 @@ from repro.commands.run import RunOptions
 from repro.core.errors import ReproError
 from repro.measurement import environment
 from repro.measurement.records import Record, read_run, read_runs, write_run
-from repro.report.claims_table import claim_rows
+from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.runs import current_runs
 from repro.site import provenance
 
@@ -115,19 +115,21 @@ def test_the_printed_command_names_engine_data_set_and_seeds(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_every_printed_command_is_one_that_the_command_line_takes(
-    recorded: bool, tmp_path: Path
+    recorded: bool, tmp_path: Path, ledger: list[ClaimRow]
 ) -> None:
     from repro.artifacts import index
 
-    for row in claim_rows(RESULTS if recorded else tmp_path):
+    for row in ledger if recorded else claim_rows(tmp_path):
         repro, action, slug, *rest = shlex.split(row.command)
         assert (repro, action, slug) == ("repro", "run", row.artifact)
         parse(RunOptions, "repro run", index.load(slug), rest)
 
 
-def test_networks_before_fine_tuning_name_the_engine_that_pre_trained_them() -> None:
+def test_networks_before_fine_tuning_name_the_engine_that_pre_trained_them(
+    ledger: list[ClaimRow],
+) -> None:
     """In float32 PyTorch pre-trains by Adam, because the engine has no Adam."""
-    rows = {row.id: row for row in claim_rows(RESULTS, ["elasticzo_table2"])}
+    rows = {row.id: row for row in ledger}
     assert rows["B-T2-mnist-30-fp32-none"].engine == "torch"
 
 

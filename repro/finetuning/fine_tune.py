@@ -1,6 +1,7 @@
 """Build the training of a language model from its run, and compute its metrics."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,7 @@ def _items(items: Items, run: LanguageModelRun) -> dict[str, Any]:
     }
 
 
+@cache
 def step_flops(arm: Arm, model: str, batch: int) -> Callable[[int], float]:
     """Return a function from the width T of a batch to the FLOPs of a training step on it.
 

@@ -1,5 +1,7 @@
 """A tiny Llama with random weights and its own tokenizer, for runs without a network."""
 
+from functools import cache
+
 import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -52,11 +54,12 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     return made
 
 
-def _words() -> list[str]:
+@cache
+def _words() -> tuple[str, ...]:
     """Return every word of the generated set's training prompts, the answers first."""
     splitter = Whitespace()
     task = get_task("yesno-facts")
     rows = read_rows(bytes(make()["train"]), "train", task.fields, task.label)
     texts = (task.prompt(row).text for row in rows)
     found = {word for text in texts for word, _ in splitter.pre_tokenize_str(text)}
-    return [_UNKNOWN, "Yes", "No", *sorted(found)]
+    return (_UNKNOWN, "Yes", "No", *sorted(found))

@@ -4,6 +4,7 @@ The sources are parsed, not imported, so names appear as they are written.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import griffe
@@ -17,18 +18,22 @@ _LONGEST = 80
 
 def reference(package: str) -> str:
     """Return the Markdown reference of a package in ``PACKAGES``."""
-    loaded = griffe.load(
-        f"repro.{package}",
-        search_paths=[_ROOT],
-        docstring_parser="google",
-        allow_inspection=False,
-    )
-    assert isinstance(loaded, griffe.Module)  # noqa: S101 - it is a package
+    loaded = _suite()[package]
     parts = [f"# Reference of `repro.{package}`", *_docstring(loaded)]
     for name, module in sorted(loaded.modules.items()):
         if not name.startswith("_"):
             parts += [f"## `{module.path}`", *_docstring(module), *_members(module)]
     return "\n\n".join(parts) + "\n"
+
+
+@cache
+def _suite() -> griffe.Module:
+    """Parse the whole suite, since a package alone cannot be."""
+    loaded = griffe.load(
+        "repro", search_paths=[_ROOT], docstring_parser="google", allow_inspection=False
+    )
+    assert isinstance(loaded, griffe.Module)  # noqa: S101 - it is a package
+    return loaded
 
 
 def _members(module: griffe.Module) -> Iterator[str]:
