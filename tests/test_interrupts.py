@@ -262,7 +262,7 @@ def test_a_notebook_imports_nothing_of_the_directory(
             from repro.report.notebooks import build
             if __name__ == "__main__":
                 runs = [Path(name) for name in sys.argv[2:]]
-                build("elasticzo_fig2", runs, Path(sys.argv[1]))
+                [*build([("elasticzo_fig2", runs, Path(sys.argv[1]))])]
             """
         )
     )

@@ -132,15 +132,18 @@ def build_notebooks(args: argparse.Namespace) -> int:
     from repro.report import notebooks
     from repro.report.runs import require_runs
 
-    stale = 0
-    for slug in slugs:
-        runs, path = require_runs(args.results, slug), args.out / f"{slug}.ipynb"
-        if not args.check:
-            notebooks.build(slug, runs, path)
+    wanted = [
+        (slug, require_runs(args.results, slug), args.out / f"{slug}.ipynb") for slug in slugs
+    ]
+    if not args.check:
+        for path in notebooks.build(wanted):
             sys.stdout.write(f"{path}\n")
-        elif notebooks.is_stale(slug, path, runs):
+        return 0
+    stale = 0
+    for slug, runs, path in wanted:
+        if notebooks.is_stale(slug, path, runs):
             sys.stderr.write(f"{path} is out of date; run: repro notebooks {slug}\n")
             stale = 1
-    if args.check and not stale:
+    if not stale:
         sys.stdout.write(f"{len(slugs)} notebook{'s' if len(slugs) > 1 else ''}: up to date\n")
     return stale

@@ -202,9 +202,8 @@ def _report(slug: str, run: Path) -> None:
     directory = run.with_suffix("")
     for path in draw(slug, [run], directory):
         sys.stdout.write(f"{path}\n")
-    notebook = directory / f"{slug}.ipynb"
-    build(slug, [run], notebook)
-    sys.stdout.write(f"{notebook}\n")
+    for path in build([(slug, [run], directory / f"{slug}.ipynb")]):
+        sys.stdout.write(f"{path}\n")
     if rows := run_rows(slug, [run]):
         sys.stdout.write(claims_text(rows))
 

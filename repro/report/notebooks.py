@@ -17,7 +17,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,11 @@ from repro.artifacts import {slug} as artifact{tables}
 from repro.report import notebook_api
 
 records = notebook_api.newest_records("{slug}")"""
+_RESET = """\
+import os
+
+os.environ[{variable!r}] = {value!r}
+get_ipython().reset()"""
 _OWN = (
     "> Figures and tables in this notebook show your own records. The text is about those in the "
     "suite's repository and need not hold for yours."
@@ -79,37 +84,48 @@ def is_stale(slug: str, notebook: Path, runs: Sequence[Path]) -> bool:
     return stale
 
 
-def build(slug: str, runs: Sequence[Path], notebook: Path) -> None:
-    """Generate the artifact's notebook from the records in ``runs``, execute it and write it.
+def build(notebooks: Iterable[tuple[str, Sequence[Path], Path]]) -> Iterator[Path]:
+    """Generate, execute and write notebooks, and yield the path of each.
+
+    One kernel executes them all, since it takes longer to start than most of them; each notebook
+    finds it without names and with an execution count of 1.
+
+    Args:
+        notebooks: artifact, files of records and path of each.
 
     Raises:
         ReproError: a cell failed (with corrupted records, the first one), or the notebook cannot be
             written.
     """
-    content = assemble(slug, own=_are_own(slug, runs))
-    records = os.pathsep.join(str(run.resolve()) for run in runs)
-    variables = same_package() | {RECORDS: records}
     # after an interrupt, nbclient's pending task fails with its kernel
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    client = NotebookClient(content, timeout=_TIMEOUT_S, kernel_name="python3")
-    try:
-        # an empty directory, since a kernel may import from its working directory; the kernel's
-        # messages at its start and end are hidden, the cells' output is kept
-        with (
-            environment_set(variables),
-            tempfile.TemporaryDirectory() as empty,
-            client.setup_kernel(cwd=empty, stderr=subprocess.DEVNULL),
-        ):
-            for number, cell in enumerate(content.cells):
-                client.execute_cell(cell, number)
-    except CellExecutionError as error:
-        raise ReproError(f"the notebook of {slug} failed: {error.ename}: {error.evalue}") from error
-    except (CellTimeoutError, DeadKernelError) as error:
-        raise ReproError(f"the notebook of {slug} failed: {error}") from error
-    _make_reproducible(content, slug)
-    content.metadata["zo_repro"] = _sources(slug, runs)
-    text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
-    atomic.replace(notebook, text.encode() + b"\n")
+    client = NotebookClient(_notebook(), timeout=_TIMEOUT_S, kernel_name="python3")
+    # an empty directory, since a kernel may import from its working directory; the kernel's
+    # messages at its start and end are hidden, the cells' output is kept
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        environment_set(same_package()),
+        client.setup_kernel(cwd=empty, stderr=subprocess.DEVNULL),
+    ):
+        for slug, runs, path in notebooks:
+            content = assemble(slug, own=_are_own(slug, runs))
+            records = os.pathsep.join(str(run.resolve()) for run in runs)
+            before = _notebook(_code(_RESET.format(variable=RECORDS, value=records)))
+            try:
+                for client.nb in (before, content):
+                    client.reset_execution_trackers()
+                    for number, cell in enumerate(client.nb.cells):
+                        client.execute_cell(cell, number)
+            except CellExecutionError as error:
+                msg = f"the notebook of {slug} failed: {error.ename}: {error.evalue}"
+                raise ReproError(msg) from error
+            except (CellTimeoutError, DeadKernelError) as error:
+                raise ReproError(f"the notebook of {slug} failed: {error}") from error
+            _make_reproducible(content, slug)
+            content.metadata["zo_repro"] = _sources(slug, runs)
+            text: str = nbformat.writes(content)  # type: ignore[no-untyped-call]
+            atomic.replace(path, text.encode() + b"\n")
+            yield path
 
 
 def assemble(slug: str, *, own: bool = False) -> Any:  # noqa: ANN401 - nbformat is untyped
@@ -160,6 +176,10 @@ def _text(path: Path) -> str:
         lambda line: _text(_ARTIFACTS / "shared" / f"{line[1]}.md"),
         path.read_text(encoding="utf-8"),
     )
+
+
+def _notebook(*cells: Any) -> Any:  # noqa: ANN401 - nbformat is untyped
+    return nbformat.v4.new_notebook(cells=list(cells))  # type: ignore[no-untyped-call]
 
 
 def _code(source: str) -> Any:  # noqa: ANN401 - nbformat is untyped
