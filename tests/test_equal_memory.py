@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from repro.memory.equal_memory import Grid, bytes_per_parameter_for, search
-from repro.memory.shape import FIG4_GPT2_MEDIUM
+from repro.memory.equal_memory import SET_UPS, Grid, bytes_per_parameter_for, search
 
 
 def bp(N: int, L: int, D: int, H: int, V: int, B: int, b: Fraction) -> Fraction:
@@ -58,5 +57,5 @@ def test_the_example_really_gives_17_gb() -> None:
 
 
 def test_bytes_per_parameter_that_would_give_gpt2_medium_17_gb() -> None:
-    b = Fraction(bytes_per_parameter_for(FIG4_GPT2_MEDIUM))
+    b = Fraction(bytes_per_parameter_for(SET_UPS["gpt2-medium"].shape))
     assert float(bp(1024, 24, 1024, 16, 50257, 8, b)) == pytest.approx(17e9, rel=1e-12)

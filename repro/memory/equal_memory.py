@@ -4,8 +4,8 @@ The paper states that three set-ups of its Fig. 4 take around 17 GB by its own f
 medium by backpropagation, Llama 2 7B by MeZO with L'/L = 0.41 and Llama 2 13B with L'/L = 0.15.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,37 @@ from repro.memory.analytic import (
     sizes_of,
     weight_bytes,
 )
-from repro.memory.shape import (
-    FIG4_GPT2_MEDIUM,
-    FIG4_LLAMA2_7B,
-    FIG4_LLAMA2_13B,
-    DecoderShape,
-)
+from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 TARGET_BYTES = 17e9
 TOLERANCE_BYTES = 0.5e9
 """Largest deviation that still rounds to 17 GB."""
-LIVE_FRACTION_7B = 0.41
-LIVE_FRACTION_13B = 0.15
 
 Mask = NDArray[np.bool_]
+
+
+class SetUp(NamedTuple):
+    """A model of Fig. 4 and how it is trained."""
+
+    shape: DecoderShape
+    live_fraction: float | None = None
+    """L'/L of MeZO; without it the model is trained by backpropagation."""
+
+    def peak(self, s: Sizes) -> NDArray[np.float64]:
+        """Return the bytes of its training by equation (2) or (3)."""
+        if self.live_fraction is None:
+            return bp_bytes(s)
+        return mezo_bytes(s, live_layers=self.live_fraction * s.L)
+
+
+_7B = replace(LLAMA2_7B, context=1024, batch=8)
+SET_UPS = {
+    "gpt2-medium": SetUp(replace(_7B, layers=24, hidden=1024, heads=16, vocabulary=50257)),
+    "llama-7b": SetUp(_7B, 0.41),
+    "llama-13b": SetUp(replace(_7B, layers=40, hidden=5120, heads=40), 0.15),
+}
+"""The set-ups of Fig. 4 (section 3) by model: GPT-2 medium (Radford et al. 2019) and two models of
+Llama 2 (Touvron et al. 2023)."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +81,12 @@ def search(grid: Grid) -> dict[str, Any]:
         to L for each of them, by b; and if there is one, ``example``, the solution with free L'
         nearest to the paper's B = 8 and N = 1024.
     """
-    bp = _hits(bp_bytes(grid.sizes(FIG4_GPT2_MEDIUM)))
-    small, large = grid.sizes(FIG4_LLAMA2_7B), grid.sizes(FIG4_LLAMA2_13B)
-    fixed = (
-        bp
-        & _hits(mezo_bytes(small, live_layers=LIVE_FRACTION_7B * FIG4_LLAMA2_7B.layers))
-        & _hits(mezo_bytes(large, live_layers=LIVE_FRACTION_13B * FIG4_LLAMA2_13B.layers))
+    sizes = [grid.sizes(set_up.shape) for set_up in SET_UPS.values()]
+    bp, seven, thirteen = (
+        _hits(set_up.peak(s)) for set_up, s in zip(SET_UPS.values(), sizes, strict=True)
     )
+    fixed = bp & seven & thirteen
+    _, small, large = sizes
     free = bp & _reachable(small) & _reachable(large)
     found = {
         "searched": bp.size,

@@ -20,19 +20,8 @@ import numpy as np
 
 from repro.core.errors import UsageError
 from repro.memory.analytic import Float, Sizes, parameter_count, sizes_of
-from repro.memory.equal_memory import (
-    LIVE_FRACTION_7B,
-    LIVE_FRACTION_13B,
-    TARGET_BYTES,
-    TOLERANCE_BYTES,
-)
-from repro.memory.shape import (
-    FIG4_GPT2_MEDIUM,
-    FIG4_LLAMA2_7B,
-    FIG4_LLAMA2_13B,
-    LLAMA2_7B,
-    DecoderShape,
-)
+from repro.memory.equal_memory import SET_UPS, TARGET_BYTES, TOLERANCE_BYTES, SetUp
+from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 Growth = Literal["depth", "width"]
 GROWTHS: tuple[Growth, ...] = get_args(Growth)
@@ -221,18 +210,17 @@ def is_equal_memory(reading: Reading) -> bool:
 
     B is 8 and N is 1024, as printed; L'/L is 0.41 for the 7B and 0.15 for the 13B.
     """
-    for b in (0.5, 1.0, 2.0, 4.0):
-        gpt2, small, large = (
-            sizes_of(shape, b) for shape in (FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B)
-        )
-        peaks = (
-            reading.bp_bytes(gpt2),
-            reading.mezo_bytes(small, LIVE_FRACTION_7B * small.L),
-            reading.mezo_bytes(large, LIVE_FRACTION_13B * large.L),
-        )
-        if all(abs(float(peak) - TARGET_BYTES) <= TOLERANCE_BYTES for peak in peaks):
-            return True
-    return False
+
+    def peak(set_up: SetUp, b: float) -> float:
+        s = sizes_of(set_up.shape, b)
+        if set_up.live_fraction is None:
+            return float(reading.bp_bytes(s))
+        return float(reading.mezo_bytes(s, set_up.live_fraction * s.L))
+
+    return any(
+        all(abs(peak(one, b) - TARGET_BYTES) <= TOLERANCE_BYTES for one in SET_UPS.values())
+        for b in (0.5, 1.0, 2.0, 4.0)
+    )
 
 
 def largest_model(

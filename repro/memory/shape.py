@@ -1,6 +1,6 @@
 """The sizes that decide how much memory the training of a decoder-only transformer takes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from repro.core.errors import UsageError
 from repro.core.validation import Checked
@@ -40,9 +40,3 @@ class DecoderShape(Checked):
 
 LLAMA2_7B = DecoderShape(context=2048, layers=32, hidden=4096, heads=32, vocabulary=32000)
 """MeZO paper, section 2.4: the setting of Fig. 3."""
-FIG4_LLAMA2_7B = replace(LLAMA2_7B, context=1024, batch=8)
-"""The same in the setting of Fig. 4 (section 3)."""
-FIG4_LLAMA2_13B = replace(FIG4_LLAMA2_7B, layers=40, hidden=5120, heads=40)
-"""Llama 2 13B (Touvron et al. 2023) in the setting of Fig. 4."""
-FIG4_GPT2_MEDIUM = replace(FIG4_LLAMA2_7B, layers=24, hidden=1024, heads=16, vocabulary=50257)
-"""GPT-2 medium (Radford et al. 2019) in the setting of Fig. 4."""

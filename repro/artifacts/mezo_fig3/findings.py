@@ -15,14 +15,9 @@ from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
-from repro.memory.equal_memory import TARGET_BYTES
+from repro.memory.equal_memory import SET_UPS, TARGET_BYTES
 from repro.memory.readings import GROWTHS, RECOVERED, Reading, largest_model, size_ratio
-from repro.memory.shape import (
-    FIG4_GPT2_MEDIUM,
-    FIG4_LLAMA2_7B,
-    FIG4_LLAMA2_13B,
-    LLAMA2_7B,
-)
+from repro.memory.shape import LLAMA2_7B
 
 _CHECKPOINTED = (
     "checkpointing every block keeps fewer activations than the formula's sqrt(L) layers"
@@ -285,10 +280,9 @@ def _cited() -> Iterator[Finding]:
         / 1e9
         for b, batch, context in settings
     }
+    large = SET_UPS["llama-13b"].shape
     savings = {
-        (b, batch, context): float(
-            printed.ratio(sizes_of(replace(FIG4_LLAMA2_13B, batch=batch, context=context), b))
-        )
+        (b, batch, context): float(printed.ratio(sizes_of(large, b, batch=batch, context=context)))
         for b, batch, context in settings
     }
     for claim_id, found, where in (
@@ -371,7 +365,7 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
     settings = {
         record.point["model"]: record.metrics for record in of_kind(records, "fig4_setting")
     }
-    ends = {model: _of_formats(model, metrics) for model, metrics in settings.items()}
+    ends = {model: _of_formats(model) for model in SET_UPS}
     search = single(records, "equal_memory")
     gpt2 = settings["gpt2-medium"]
     small, large = settings["llama-7b"], settings["llama-13b"]
@@ -418,25 +412,12 @@ def _seventeen_gigabytes(records: Sequence[Record]) -> list[Finding]:
 
 _FORMATS = (0.5, 4)
 """Bytes of a number, from 4-bit to 32-bit formats, as in the search for A8."""
-_FIG4_SHAPES = {
-    "gpt2-medium": FIG4_GPT2_MEDIUM,
-    "llama-7b": FIG4_LLAMA2_7B,
-    "llama-13b": FIG4_LLAMA2_13B,
-}
 
 
-def _of_formats(model: str, metrics: Mapping[str, float]) -> tuple[float, float]:
+def _of_formats(model: str) -> tuple[float, float]:
     """Return the memory in GB in the smallest and in the largest format; the record has 2 bytes."""
-    shape = _FIG4_SHAPES[model]
-    low, high = (
-        float(
-            mezo_bytes(sizes_of(shape, b), live_layers=metrics["live_fraction"] * shape.layers)
-            if "live_fraction" in metrics
-            else bp_bytes(sizes_of(shape, b))
-        )
-        / GB
-        for b in _FORMATS
-    )
+    set_up = SET_UPS[model]
+    low, high = (float(set_up.peak(sizes_of(set_up.shape, b))) / GB for b in _FORMATS)
     return low, high
 
 

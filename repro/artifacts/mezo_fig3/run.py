@@ -31,15 +31,10 @@ from repro.measurement.device import require_device
 from repro.memory import analytic, equal_memory
 from repro.memory.analytic import Axis, Sizes, sizes_of
 from repro.memory.measured import MeasureTask
-from repro.memory.shape import FIG4_GPT2_MEDIUM, FIG4_LLAMA2_7B, FIG4_LLAMA2_13B
 from repro.memory.step import STEP_METHODS, StepSpec, parameter_table
 
 _PERTURBATIONS = (1, 5)
 """Values of n, perturbations of a MeZO step: one, and the paper's five."""
-_FIG4_LIVE_FRACTIONS = {
-    "llama-7b": (FIG4_LLAMA2_7B, equal_memory.LIVE_FRACTION_7B),
-    "llama-13b": (FIG4_LLAMA2_13B, equal_memory.LIVE_FRACTION_13B),
-}
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -111,32 +106,22 @@ def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -
 
 def _fig4() -> Iterator[Result]:
     """Yield the memory of the set-ups of Fig. 4, and the search for settings that make it equal."""
-    bp = float(analytic.bp_bytes(sizes_of(FIG4_GPT2_MEDIUM, 2)))
-    yield Result(
-        kind="fig4_setting",
-        point={"model": "gpt2-medium", "method": "bp", "bytes_per_parameter": 2},
-        metrics={
-            "total_bytes": bp,
-            "weights_bytes": float(analytic.weight_bytes(sizes_of(FIG4_GPT2_MEDIUM, 2))),
-            "bytes_per_parameter_for_target": equal_memory.bytes_per_parameter_for(
-                FIG4_GPT2_MEDIUM
-            ),
-        },
-    )
-    for model, (shape, fraction) in _FIG4_LIVE_FRACTIONS.items():
-        s = sizes_of(shape, 2)
-        single = sizes_of(shape, 2, batch=1)
-        live = fraction * shape.layers
-        yield Result(
-            kind="fig4_setting",
-            point={"model": model, "method": "mezo", "bytes_per_parameter": 2},
-            metrics={
-                "live_fraction": fraction,
-                "total_bytes": float(analytic.mezo_bytes(s, live_layers=live)),
-                "total_bytes_batch_1": float(analytic.mezo_bytes(single, live_layers=live)),
-                "weights_bytes": float(analytic.weight_bytes(s)),
-            },
-        )
+    for model, set_up in equal_memory.SET_UPS.items():
+        shape, fraction = set_up.shape, set_up.live_fraction
+        s, single = sizes_of(shape, 2), sizes_of(shape, 2, batch=1)
+        metrics = {
+            "total_bytes": float(set_up.peak(s)),
+            "weights_bytes": float(analytic.weight_bytes(s)),
+        }
+        if fraction is None:
+            needed = equal_memory.bytes_per_parameter_for(shape)
+            metrics["bytes_per_parameter_for_target"] = needed
+        else:
+            single_bytes = float(set_up.peak(single))
+            metrics |= {"live_fraction": fraction, "total_bytes_batch_1": single_bytes}
+        method = "bp" if fraction is None else "mezo"
+        point = {"model": model, "method": method, "bytes_per_parameter": 2}
+        yield Result("fig4_setting", point, metrics)
     grid = equal_memory.Grid()
     bounds = {
         "target_bytes": equal_memory.TARGET_BYTES,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.mezo_fig3_gpu import Config, Fig4Model
+from repro.artifacts.mezo_fig3_gpu import Config
 from repro.artifacts.shared.decoder_steps import (
     equation_bytes,
     measure_decoder_step,
@@ -26,24 +26,13 @@ from repro.artifacts.shared.decoder_steps import (
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention
 from repro.measurement.device import Device, require_device
+from repro.memory.equal_memory import SET_UPS
 from repro.memory.measured import MeasuredPeak, MeasureTask, peak_on_cuda
-from repro.memory.shape import (
-    FIG4_GPT2_MEDIUM,
-    FIG4_LLAMA2_7B,
-    FIG4_LLAMA2_13B,
-    DecoderShape,
-)
 from repro.memory.step import Method, StepSpec, build_model, make_batch, make_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-FIG4_SETTINGS: dict[Fig4Model, tuple[DecoderShape, Method]] = {
-    "gpt2-medium": (FIG4_GPT2_MEDIUM, "bp"),
-    "llama-7b": (FIG4_LLAMA2_7B, "mezo"),
-    "llama-13b": (FIG4_LLAMA2_13B, "mezo"),
-}
-"""Shape and method of each model of Fig. 4."""
 _ORDER: tuple[Method, ...] = ("forward", "mezo", "bp_checkpoint", "bp")
 """Order of the steps on one model; BP is last, as its updates are the largest."""
 
@@ -96,17 +85,14 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
             for method in _ORDER
             for attention in config.attentions
         ]
-    models = {
-        ShapeTask(
-            StepSpec(shape, method, config.attentions[0], config.dtype),
-            (method,),
-            config.attentions,
-            config.device,
-            gpt2=model == "gpt2-medium",
-        ): model
-        for model, (shape, method) in FIG4_SETTINGS.items()
-        if model in config.fig4_models
-    }
+    models = {}
+    for model in config.fig4_models:
+        shape, fraction = SET_UPS[model]
+        method: Method = "bp" if fraction is None else "mezo"
+        spec = StepSpec(shape, method, config.attentions[0], config.dtype)
+        gpt2 = model == "gpt2-medium"
+        task = ShapeTask(spec, (method,), config.attentions, config.device, gpt2=gpt2)
+        models[task] = model
     for task, metrics in run_in_subprocesses(
         "mezo_fig3_gpu measured",
         measure_shape,
