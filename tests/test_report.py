@@ -1,13 +1,16 @@
 """What people read is made from records, the same bytes each time."""
 
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import msgspec
+import nbformat
 import pytest
 
 from repro.artifacts import index
@@ -218,6 +221,35 @@ def test_notebooks_hold_no_path_of_a_machine() -> None:
         cells = json.loads(path.read_text())["cells"]
         assert str(Path.home()) + "/" not in json.dumps(cells)
         assert str(ROOT) not in json.dumps(cells)
+
+
+def test_notebooks_of_one_kernel_are_as_if_each_had_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """\
+import os
+print(sorted({"left", "artifact"} & globals().keys()), os.environ["REPRO_RECORDS"])
+left = 1"""
+    failing = {"elasticzo_fig4": "raise KeyError('no such column')"}
+
+    new: Any = nbformat.v4  # which is untyped
+
+    def assembled(slug: str, *, own: bool) -> Any:
+        cells = [new.new_markdown_cell(f"# {own}"), new.new_code_cell(failing.get(slug, code))]
+        return new.new_notebook(cells=cells)
+
+    monkeypatch.setattr(notebooks, "assemble", assembled)
+    slugs = ("elasticzo_fig2", "elasticzo_fig3", "elasticzo_fig4", "elasticzo_fig5")
+    paths = {slug: tmp_path / f"{slug}.ipynb" for slug in slugs}
+    runs = {slug: require_runs(ROOT / "results", slug) for slug in slugs}
+    with pytest.raises(ReproError, match=r"elasticzo_fig4 failed: KeyError: 'no such column'"):
+        list(notebooks.build((slug, runs[slug], paths[slug]) for slug in slugs))
+    assert [slug for slug in slugs if paths[slug].exists()] == ["elasticzo_fig2", "elasticzo_fig3"]
+    for slug in slugs[:2]:
+        _, cell = json.loads(paths[slug].read_text())["cells"]
+        (output,) = cell["outputs"]
+        assert cell["execution_count"] == 1
+        assert "".join(output["text"]) == f"[] {os.pathsep.join(map(str, runs[slug]))}\n"
 
 
 def test_a_figure_is_drawn_again_only_if_something_changed(tmp_path: Path) -> None:
