@@ -18,6 +18,7 @@ from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import DivergedError
 from repro.models.pointnet import MaxOverPoints, PointBatchNorm
+from repro.ondevice.build import load
 from repro.ondevice.floating import NativeElasticZO
 from repro.ondevice.integer import NativeElasticZOInt8
 
@@ -84,6 +85,12 @@ def structures(draw: st.DrawFn, *, bias: bool) -> tuple[nn.Sequential, tuple[int
     return nn.Sequential(*layers), sample
 
 
+def machine(data: st.DataObject) -> dict[str, Any]:
+    """Threads and an instruction set of this machine."""
+    sets = st.sampled_from(load().instruction_sets())
+    return {"threads": data.draw(st.integers(1, 3)), "instructions": data.draw(sets)}
+
+
 @pytest.fixture(autouse=True)
 def _empty_layers() -> Any:
     with warnings.catch_warnings():
@@ -99,7 +106,9 @@ def test_a_float_network_is_computed_or_refused(made: Any, data: st.DataObject) 
     inputs = torch.randn(size, *shape)
     reference = copy.deepcopy(model)
     try:
-        native = NativeElasticZO(model, shape, partition, lr=0.1, eps=1e-2, capacity=size)
+        native = NativeElasticZO(
+            model, shape, partition, lr=0.1, eps=1e-2, capacity=size, **machine(data)
+        )
     except UsageError:
         return
     expected = reference.eval()(inputs).detach()
@@ -131,8 +140,9 @@ def test_an_integer_network_is_computed_or_refused(made: Any, data: st.DataObjec
     try:
         network = IntegerNetwork.random(structure, seed=0)
         native = NativeElasticZOInt8(
-            network, structure, shape, partition, capacity=size, sign="integer"
-        )
+            network, structure, shape, partition, capacity=size, sign="integer",
+            compact=data.draw(st.booleans()), **machine(data),
+        )  # fmt: skip
     except ReproError:
         return
     by_pytorch = ElasticZOInt8(IntegerNetwork.random(structure, seed=0), partition, sign="integer")

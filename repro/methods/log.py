@@ -169,14 +169,16 @@ class StepLog:
         """Read a log written by ``save``.
 
         Raises:
-            ReproError: ``path`` is not a log, or is damaged.
+            ReproError: ``path`` cannot be read, is not a log, or is damaged.
         """
         try:
             return cls.unpacked(json.loads(Path(path).read_bytes()))
-        except (OSError, ValueError, RecursionError, ReproError) as error:
-            msg = f"{path}: {error}"
-            if not isinstance(error, ReproError):
-                msg = f"{path}: not a log of zeroth-order steps, or damaged ({error!r})"
+        except OSError as error:
+            raise ReproError(f"{path}: the log cannot be read ({error.strerror})") from error
+        except ReproError as error:
+            raise ReproError(f"{path}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            msg = f"{path}: not a log of zeroth-order steps, or damaged ({error!r})"
             raise ReproError(msg) from error
 
     def _require_valid(self) -> None:

@@ -23,6 +23,7 @@ from repro.core.errors import ReproError
 from repro.core.leftovers import temporary_directory
 from repro.core.paths import cache_dir
 from repro.core.processes import run_command
+from repro.core.validation import require_choice
 
 SOURCES = Path(__file__).with_name("cpp")
 _MODULE = "_engine"
@@ -145,6 +146,18 @@ def load() -> Any:  # noqa: ANN401 - a compiled module
     spec.loader.exec_module(module)
     sys.modules[name] = module
     return module
+
+
+def load_for(instructions: str) -> Any:  # noqa: ANN401 - a compiled module
+    """Return the module.
+
+    Raises:
+        UsageError: this machine has no such instruction set.
+        EngineError: as ``load``.
+    """
+    engine = load()
+    require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
+    return engine
 
 
 def _run(*command: str) -> None:

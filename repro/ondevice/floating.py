@@ -17,7 +17,7 @@ from repro.core.validation import (
 from repro.methods.elasticzo import ACTIVATION_WEIGHTS
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.ondevice.layers import norms
-from repro.ondevice.training import EngineTraining, called, classes_of
+from repro.ondevice.training import EngineTraining, classes_of
 
 
 class NativeElasticZO(EngineTraining):
@@ -148,7 +148,7 @@ class NativeElasticZO(EngineTraining):
         """
         lr = require_not_negative("learning rate lr", self.param_groups[0]["lr"])
         self._require_shared()
-        plus, minus, gradient, key, finite = called(
+        plus, minus, gradient, key, finite = self._alone(
             self.training.step,
             self._samples(inputs, torch.float32),
             classes_of(labels),
@@ -178,11 +178,17 @@ class NativeElasticZO(EngineTraining):
                 model's tensors were replaced.
         """
         self._require_shared()
-        return torch.from_numpy(called(self.training.forward, self._samples(inputs, torch.float32)))
+        samples = self._samples(inputs, torch.float32)
+        return torch.from_numpy(self._alone(self.training.forward, samples))
 
     def perturb_(self, key: int, factor: float) -> None:
-        """Add ``factor`` z(key) to the weights before the tail; z is standard normal."""
-        self.training.move(key, factor)
+        """Add ``factor`` z(key) to the weights before the tail; z is standard normal.
+
+        Raises:
+            UsageError: the model's tensors were replaced.
+        """
+        self._require_shared()
+        self._alone(self.training.move, key, factor)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a resumed run, without the weights."""

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_choice
+from repro.core.validation import require_choice, require_whole
 from repro.integer.elasticzo_int8 import Algorithm2, Rules
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor, require_integers
 from repro.methods.step_info import StepInfo
-from repro.ondevice.training import EngineTraining, called, classes_of
+from repro.ondevice.training import EngineTraining, classes_of
 
 SIGNS = ("float", "integer")
 """The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
@@ -95,6 +95,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         shared = torch.from_numpy(self.training.parameters)
         shared.copy_(network.parameters)
         network.parameters = shared
+        self._address = shared.data_ptr()
         # the weights are there already: this makes the layers' weights views of them
         network.to("cpu")
 
@@ -104,12 +105,13 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         Ctrl-C is heard after the step.
 
         Raises:
-            UsageError: ``p_zero``, ``b_zo`` or ``b_bp`` is out of range, or the batch does not fit
-                the network; no weight has been touched.
+            UsageError: ``p_zero``, ``b_zo`` or ``b_bp`` is out of range, the batch does not fit
+                the network, or the network's weights were replaced; no weight has been touched.
         """
         self.check_schedule()
+        self._require_shared()
         require_integers(inputs)
-        sign, plus, minus, key, clipped = called(
+        sign, plus, minus, key, clipped = self._alone(
             self.training.step,
             self._samples(inputs.values, torch.int8),
             self._exponent(inputs),
@@ -135,19 +137,32 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         """Return the logits [B, classes], as ``network.forward`` does.
 
         Raises:
-            UsageError: the batch does not fit the network.
+            UsageError: the batch does not fit the network, or the network's weights were replaced.
         """
+        self._require_shared()
         require_integers(inputs)
         values = self._samples(inputs.values, torch.int8)
-        values, exponent = called(self.training.forward, values, self._exponent(inputs))
+        values, exponent = self._alone(self.training.forward, values, self._exponent(inputs))
         return _logits(values, exponent)
 
     def _exponent(self, inputs: IntegerTensor) -> int:
         """Return the sum of the inputs' exponent and the weights', which may be reloaded.
 
         The logits' exponent is the sum of these and of the shifts; nothing else depends on them.
+
+        Raises:
+            UsageError: it is beyond +-2^30.
         """
-        return inputs.exponent + sum(layer.weight.exponent for layer in self._weighted)
+        total = inputs.exponent + sum(layer.weight.exponent for layer in self._weighted)
+        return require_whole("sum of the exponents", total, -(1 << 30), 1 << 30)
+
+    def _require_shared(self) -> None:
+        """Raise ``UsageError`` unless the network still has the memory that the engine trains."""
+        if self.network.parameters.data_ptr() != self._address:
+            raise UsageError(
+                "the network's parameters were replaced after the engine took them: copy values "
+                "into them, as load_state_dict does, or make a new NativeElasticZOInt8"
+            )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from the result of ``state_dict``, of this engine or of PyTorch's method."""

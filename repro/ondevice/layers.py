@@ -1,6 +1,7 @@
 """From the structure of a PyTorch network to the engine's layer table."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
@@ -137,11 +138,12 @@ def _check_axes(name: str, module: nn.Module, axes: int) -> None:
     require_plain(name, module)
 
 
-def _as_image(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    if 0 in shape:
-        raise UsageError(f"samples of shape {shape}: every size must be at least 1")
+def _as_image(shape: Any) -> tuple[int, int, int]:  # noqa: ANN401 - whatever a user gives
+    if not isinstance(shape, tuple | list) or not all(type(n) is int and n > 0 for n in shape):
+        raise UsageError(f"samples of shape {shape!r}: must be a tuple of whole numbers above 0")
     if len(shape) == 3:
-        return shape
+        channels, height, width = shape
+        return channels, height, width
     if len(shape) == 2:
         points, features = shape
         return features, 1, points

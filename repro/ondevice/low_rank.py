@@ -8,7 +8,7 @@ import torch
 from repro.methods.low_rank import LowRankNoise, Matrix
 from repro.methods.noise import CPU_CHUNK, LatticeStep
 from repro.methods.subspace import SubspaceNoise
-from repro.ondevice.build import load
+from repro.ondevice.build import load_for
 from repro.ondevice.noise import add_along, pass_along, require_supported
 
 
@@ -32,12 +32,13 @@ class EngineLowRankNoise(LowRankNoise):
             instructions: the instruction set; the best by default. No number depends on it.
 
         Raises:
-            UsageError: a number is not a positive integer.
+            UsageError: a number is not a positive integer, or this machine has no such instruction
+                set.
             EngineError: the engine is not built; the message says how to.
         """
         super().__init__(rank, subspace_steps)
         self.name = f"engine-{self.name}"
-        self._engine = load()
+        self._engine = load_for(instructions)
         self._instructions = instructions
         self._of_vectors = self._engine.Noise("gaussian", instructions)
 

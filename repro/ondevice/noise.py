@@ -17,7 +17,7 @@ from repro.methods.noise import (
     thresholds,
 )
 from repro.methods.torch_noise import TorchNoise
-from repro.ondevice.build import load
+from repro.ondevice.build import load, load_for
 
 _FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -47,9 +47,10 @@ class EngineNoise(PiecewiseNoise):
             instructions: the instruction set; the best by default. No number depends on it.
 
         Raises:
+            UsageError: this machine has no such instruction set.
             EngineError: the engine is not built; the message says how to.
         """
-        engine = load()
+        engine = load_for(instructions)
         self.piece: int = engine.noise_piece
         self._noise = engine.Noise(self.distribution, instructions)
 
@@ -117,10 +118,11 @@ class TorchNoiseOnEngine(TorchNoise):
             instructions: the instruction set; the best by default. No number depends on it.
 
         Raises:
+            UsageError: this machine has no such instruction set.
             EngineError: the engine is not built; the message says how to.
         """
         super().__init__(chunk)
-        self._engine = load()
+        self._engine = load_for(instructions)
         self._instructions = instructions
 
     def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:

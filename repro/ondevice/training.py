@@ -1,15 +1,17 @@
 """Shared parts of training on the engine, for both number formats."""
 
+from collections.abc import Callable
 from dataclasses import asdict
+from threading import Lock
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.core.validation import require_choice, require_whole
+from repro.core.validation import require_whole
 from repro.methods.step_info import GradientEstimate, StepInfo
-from repro.ondevice.build import load
+from repro.ondevice.build import load_for
 from repro.ondevice.layers import first_bp_layer, layer_table
 
 _LARGEST_BATCH, _MOST_THREADS = 2**20, 1024
@@ -54,10 +56,10 @@ class EngineTraining:
         """
         require_whole("capacity", capacity, 1, _LARGEST_BATCH)
         require_whole("threads", threads, 1, _MOST_THREADS)
-        engine = load()
-        require_choice("instructions", instructions, ("auto", *engine.instruction_sets()))
+        engine = load_for(instructions)
         layers = layer_table(structure, input_shape)
         self._input_shape = tuple(input_shape)
+        self._lock = Lock()
         self.start = first_bp_layer(structure, layers, partition)
         """Index of the first layer that backpropagation trains, among those with weights."""
         self.training: Any = called(
@@ -77,6 +79,15 @@ class EngineTraining:
         if self.start == 0:
             return StepInfo(plus)
         return StepInfo((plus + minus) / 2, (GradientEstimate(key, plus, minus, gradient),))
+
+    def _alone(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Call a method of ``training`` that no other thread may disturb, and return its result.
+
+        Raises:
+            UsageError: as ``called``.
+        """
+        with self._lock:  # the engine lets other threads of Python run
+            return called(function, *arguments)
 
     def _samples(self, inputs: Tensor, dtype: torch.dtype) -> Any:  # noqa: ANN401 - NumPy's
         """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N].
@@ -115,11 +126,13 @@ def classes_of(labels: Tensor) -> Any:  # noqa: ANN401 - NumPy's
     """Return the labels of a batch as the engine reads them.
 
     Raises:
-        UsageError: they are not [B] of int64.
+        UsageError: they are not [B] of int64 on the CPU.
     """
-    if labels.dim() != 1 or labels.dtype != torch.int64:
-        msg = f"labels {list(labels.shape)} of {labels.dtype}: must be [B] of torch.int64"
-        raise UsageError(msg)
+    if labels.dim() != 1 or labels.dtype != torch.int64 or labels.device.type != "cpu":
+        raise UsageError(
+            f"labels {list(labels.shape)} of {labels.dtype} on {labels.device}: must be [B] of "
+            "torch.int64 on cpu"
+        )
     return labels.contiguous().numpy()
 
 

@@ -46,6 +46,8 @@ class FloatNetwork {
 
     /// weights <- weights - rate gradient in the tail; the gradient is zero thereafter.
     void descend(float rate);
+    /// Whether every weight of the tail stays finite.
+    bool can_descend(float rate) const;
     /// Sets the gradient to zero.
     void forget();
 

@@ -77,7 +77,7 @@ FloatStep FloatTraining::step(const float* inputs, std::span<const std::int64_t>
     FloatStep step{};
     if (network_.head_parameters() == 0) {
         step.plus = step.minus = pass(labels, 1);
-        step.finite = std::isfinite(step.plus) && std::isfinite(lr);
+        step.finite = std::isfinite(step.plus) && network_.can_descend(lr);
         finish(step.finite, lr);
         return step;
     }
@@ -94,7 +94,7 @@ FloatStep FloatTraining::step(const float* inputs, std::span<const std::int64_t>
         step.gradient = std::clamp(float((step.plus - step.minus) / (2.0 * eps)), -settings_.clip,
                                    settings_.clip);
     const float last = eps - lr * step.gradient;
-    step.finite = step.finite && std::isfinite(lr) && std::isfinite(last);
+    step.finite = step.finite && std::isfinite(last) && network_.can_descend(lr);
     move(step.key, step.finite ? last : eps);
     timers_.lap(kUpdate);
     finish(step.finite, lr);

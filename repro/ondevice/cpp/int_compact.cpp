@@ -1,8 +1,6 @@
 #include "int_compact.hpp"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
 #include "parallel.hpp"
 #include "rounding.hpp"
@@ -23,7 +21,7 @@ int narrowed(std::int32_t a, int k) {
 struct Reach {
     Reach(int tap, int padding, int inputs, int outputs)
         : first(std::max(0, padding - tap)),
-          last(std::min(outputs, inputs + padding - tap)),
+          last(std::max(first, std::min(outputs, inputs + padding - tap))),
           offset(tap - padding) {}
 
     int first, last, offset;
@@ -59,10 +57,6 @@ CompactIntNetwork::CompactIntNetwork(std::vector<Layer> layers, std::vector<int>
         most_sums = std::max(most_sums, sums_of(l));
         if (i > 0 && i < tail) most_between = std::max(most_between, inputs_of(l));
         if (i < tail) continue;
-        if (std::size_t(l.columns()) > kMostProducts)
-            throw std::invalid_argument("layer " + l.name + ": the gradient of a row of " +
-                                        std::to_string(l.columns()) +
-                                        " places may overflow int32; at most 131071 fit");
         if (i > 0) arena_.reserve(kept_[i].input, capacity * inputs_of(l));
         if (i > tail) most_passed = std::max(most_passed, inputs_of(l));
         if (l.rectified || l.pools()) arena_.reserve(kept_[i].choices, capacity * l.features());

@@ -31,24 +31,38 @@ ZO_ISAS(ZO_DECLARE)
 namespace {
 
 #if defined(__x86_64__)
-/// Whether the processor has tiles of int8, and Linux lets this process use them.
+/// Whether the processor has tiles of int8, and Linux gives them to processes that ask.
 bool has_tiles() {
 #if defined(__linux__)
     constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;  // cpuid, leaf 7
-    constexpr int kRequestPermission = 0x1023, kTileData = 18;
+    constexpr int kSupported = 0x1021, kTileData = 18;      // arch_prctl
     unsigned a, b, c, features;
+    unsigned long states = 0;
     return __get_cpuid_count(7, 0, &a, &b, &c, &features) && features & kTile && features & kInt8 &&
-           syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+           syscall(SYS_arch_prctl, kSupported, &states) == 0 && states >> kTileData & 1;
 #else
     return false;
 #endif
 }
 #endif
 
+/// Whether the process may use the kernels. Those with tiles must be asked for: from then on Linux
+/// refuses signal stacks that are too small for them.
+bool permitted([[maybe_unused]] const Kernels& table) {
+#if defined(__x86_64__) && defined(__linux__)
+    constexpr int kRequestPermission = 0x1023, kTileData = 18;
+    return &table != &amx::kTable || syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+    return true;
+#endif
+}
+
 bool runs(const std::string& name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    // of x86-64-v3 and v4, for which CMakeLists.txt compiles
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
@@ -84,10 +98,9 @@ std::vector<std::string> instruction_sets() {
 }
 
 const Kernels& kernels(const std::string& name) {
-    if (name == "auto") return *available().front();
     std::string names;
     for (const Kernels* table : available()) {
-        if (table->name == name) return *table;
+        if ((name == "auto" || table->name == name) && permitted(*table)) return *table;
         names += std::string(", ") + table->name;
     }
     throw std::invalid_argument("instruction set " + name + ": this machine has auto" + names);

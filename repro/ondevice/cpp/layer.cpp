@@ -24,8 +24,8 @@ void check_alone(const Layer& l) {
             "size " + std::to_string(side) + ", must be from 1 to " + std::to_string(kMostSide));
     require(0 <= l.padding && l.padding < l.kernel_height && l.padding < l.kernel_width, l,
             "padding " + std::to_string(l.padding) + ", must be from 0 to the kernel's side - 1");
-    require(l.padding == 0 || l.kernel_height == l.kernel_width, l,
-            "a padded convolution needs a square kernel");
+    require(l.kernel_height == l.kernel_width || l.fully_connected(), l,
+            "a convolution needs a square kernel");
     require(l.rows() >= 1 && l.columns() >= 1, l, "the kernel is larger than its padded input");
     require(l.pooled_rows() >= 1 && l.pooled_columns() >= 1, l,
             "the pooling window is larger than its input");

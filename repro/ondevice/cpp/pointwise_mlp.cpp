@@ -1,6 +1,7 @@
 #include "pointwise_mlp.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "parallel.hpp"
@@ -262,8 +263,11 @@ void PointwiseMlp::pool(const float* scales, const FloatMap& out) {
                 for (int lane = 0; lane < kGroup; ++lane)
                     if (extremes_[at + lane] > best[lane])
                         choices_[first + lane] = choices_[at + lane];
-            for (int lane = 0; lane < kGroup; ++lane)  // in this order NaN stays NaN
-                best[lane] = best[lane] > extremes_[at + lane] ? best[lane] : extremes_[at + lane];
+            for (int lane = 0; lane < kGroup; ++lane) {
+                const float other = extremes_[at + lane];
+                const bool stays = std::isnan(best[lane]) || best[lane] > other;
+                best[lane] = stays ? best[lane] : other;  // NaN if one of the two is
+            }
         }
         const float sign = scales && scales[o] < 0 ? -1.0f : 1.0f;
         for (int lane = 0; lane < kGroup; ++lane) {

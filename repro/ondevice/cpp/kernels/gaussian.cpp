@@ -62,7 +62,7 @@ ZO_INLINE void circle(U w, F& cosine, F& sine) {
 ZO_INLINE void block(Key key, std::uint32_t first, F (&z)[2 * kParts]) {
     for (int part = 0; part < kParts; ++part) {
         const U radius = words(key, first + part * L), angle = words(key, first + 16 + part * L);
-        // 24 bits and a half: from 2^-25 to 1 - 2^-25, never 0
+        // 24 bits and a half, rounded to float32: from 2^-25 to 1, never 0
         const F u = (__builtin_convertvector(I(radius >> 8), F) + 0.5f) * 5.9604645e-8f;
         const F r = root(log(u) * -2.0f);
         F cosine, sine;

@@ -38,9 +38,12 @@ struct Float16 {
 
    private:
     static ZO_INLINE F widened(U bits) {
-        const F scaled = F((bits & 0x7FFFu) << 13) * 0x1p112f;  // from bias 15 to 127
+        const U normal = ((bits & 0x7FFFu) << 13) + (112u << 23);  // from bias 15 to 127
+        // not by a subnormal float32, which a thread may take for zero
+        const F subnormal = __builtin_convertvector(I(bits & 0x3FFu), F) * 0x1p-24f;
+        const U finite = (bits & 0x7C00u) ? normal : U(subnormal);
         const U special = (bits & 0x7C00u) == 0x7C00u ? splat(0x7F800000u) : U{};
-        return F(U(scaled) | special | (bits & 0x8000u) << 16);
+        return F(finite | special | (bits & 0x8000u) << 16);
     }
 
     static ZO_INLINE U narrowed(F x) {

@@ -20,9 +20,10 @@ ZO_INLINE F floor(F x) {
     return F(_mm256_floor_ps(__m256(x)));
 #elif defined(__aarch64__)
     return F(vrndmq_f32(float32x4_t(x)));
-#else  // for |x| < 2^31
+#else
     const F truncated = __builtin_convertvector(__builtin_convertvector(x, I), F);
-    return truncated - (truncated > x ? splat(1.0f) : F{});
+    const F below = truncated - (truncated > x ? splat(1.0f) : F{});
+    return x > -0x1p23f && x < 0x1p23f ? below : x;  // the others are whole, infinite or NaN
 #endif
 }
 

@@ -32,7 +32,7 @@ ZO_INLINE void pool(const Job& job, const auto& value, const auto& put) {
                         const V next =
                             value(load<V>(corner + (std::ptrdiff_t(i) * job.columns + j) * 16));
                         choice = next > best ? splat(n) : choice;
-                        best = maximum(next, best);
+                        best = greatest(next, best);
                     }
                 if (job.rectified) {
                     choice = best > V{} ? choice : splat(kNone);

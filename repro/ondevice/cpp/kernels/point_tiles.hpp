@@ -101,9 +101,9 @@ inline void row_moments_f32(const FloatRows& job, int samples, Moments* moments,
 ZO_INLINE F greatest_of_places(const FloatRows& job, const float* x, F sign, F before) {
     F best[4] = {before, before, before, before};
     each_place(job.places, [&](int q, int p) {
-        best[p] = maximum(best[p], load<F>(x + q * job.x_quad + 16 * p) * sign);
+        best[p] = greatest(best[p], load<F>(x + q * job.x_quad + 16 * p) * sign);
     });
-    return maximum(maximum(best[0], best[1]), maximum(best[2], best[3]));
+    return greatest(greatest(best[0], best[1]), greatest(best[2], best[3]));
 }
 
 /// The same, and which place it is.
@@ -113,7 +113,7 @@ ZO_INLINE F choose_place(const FloatRows& job, const float* x, F sign, F best, i
     each_place(job.places, [&](int q, int p) {
         const F next = load<F>(x + q * job.x_quad + 16 * p) * sign;
         choice = next > best ? splat(first + 4 * q + p) : choice;
-        best = maximum(best, next);
+        best = greatest(best, next);
     });
     store(choices, __builtin_convertvector(choice, H));
     return best;

@@ -78,6 +78,13 @@ ZO_INLINE V minimum(V a, V b) {
     return a < b ? a : b;
 }
 
+/// The maximum, or NaN if one of the two is NaN.
+ZO_INLINE F greatest(F a, F b) {
+    const F b_if_nan = maximum(a, b);
+    return a == a ? b_if_nan : a;
+}
+ZO_INLINE I greatest(I a, I b) { return maximum(a, b); }
+
 ZO_INLINE I lanes() {
     I result{};
     for (int i = 0; i < L; ++i) result[i] = i;

@@ -83,7 +83,7 @@ ZO_INLINE void put(const auto& job, V (&sum)[Count], auto* y, auto& range) {
     V low = sum[0], high = low;
     ZO_FOR (p, Count) {
         low = minimum(low, sum[p]);
-        high = maximum(high, sum[p]);
+        high = greatest(high, sum[p]);
     }
     range.see(low, high);
     if (job.maximum) {

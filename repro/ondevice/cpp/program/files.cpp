@@ -45,9 +45,10 @@ void save_bytes(const std::string& path, std::span<const char> bytes) {
 
 void require_writable(const std::string& path) {
     const std::string part = path + ".part";
-    if (std::filesystem::is_directory(path) || !std::ofstream(part, std::ios::binary))
+    const bool existed = std::filesystem::exists(part);
+    if (std::filesystem::is_directory(path) || !std::ofstream(part, std::ios::app))
         throw std::invalid_argument("--save " + path + ": cannot be written");
-    std::remove(part.c_str());
+    if (!existed) std::remove(part.c_str());
 }
 
 }  // namespace zo

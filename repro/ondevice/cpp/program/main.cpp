@@ -46,7 +46,7 @@ void train(const Options& o) {
     const std::vector<Layer> layers =
         lenet5(int(shape[1]), int(shape[2]), o.classes, Run::has_bias());
     const int largest = int(std::min<std::size_t>(o.batch, items.count())),
-              most = std::max(largest, tested ? kEvaluated : 0), unit = o.compact ? 1 : kBatchUnit,
+              most = std::max(largest, tested ? kEvaluated : 0), unit = Run::batch_unit(o),
               capacity = (most + unit - 1) / unit * unit;
     const Machine machine{kernels(o.isa), o.threads, capacity, o.compact};
     Run run(o, layers, tail_of(o.method, int(layers.size())), machine);
@@ -84,8 +84,9 @@ void train(const Options& o) {
 
 int main(int argc, char** argv) {
     try {
-        if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0))
-            return std::fputs(usage().c_str(), stdout) < 0;
+        for (const char* const argument : std::span(argv + 1, argv + argc))
+            if (std::strcmp(argument, "--help") == 0 || std::strcmp(argument, "-h") == 0)
+                return std::fputs(usage().c_str(), stdout) < 0;
         const Options options = parse(argc, argv);
         if (options.compact && options.precision == "fp32")
             throw std::invalid_argument("--compact works with --precision int8 or int8_star only");

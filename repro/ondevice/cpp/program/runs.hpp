@@ -39,8 +39,11 @@ class FloatRun {
             initialise(layers, o.seed, parameters());
         else
             load_bytes(o.load, bytes());
+        for (float w : parameters())
+            if (!std::isfinite(w)) throw std::runtime_error(o.load + ": a weight is not finite");
     }
     static bool has_bias() { return true; }
+    static int batch_unit(const Options&) { return kGroup; }
     std::span<const float> levels() const { return levels_; }
     void start_epoch(int epoch, int) { rate_ = float(lr_ * std::pow(0.8, epoch / 10)); }
     void step(const float* inputs, std::span<const std::int64_t> labels, std::uint64_t number) {
@@ -85,6 +88,7 @@ class IntRun {
                           training_.network().parameters().begin());
     }
     static bool has_bias() { return false; }
+    static int batch_unit(const Options& o) { return o.compact ? 1 : kBatchUnit; }
     std::span<const std::int8_t> levels() const { return levels_; }
     void start_epoch(int epoch, int epochs) {
         const Bits phase = phase_of(epoch, epochs);
