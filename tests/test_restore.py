@@ -206,6 +206,24 @@ def test_updates_follow_those_of_float64(dtype: torch.dtype) -> None:
     assert distance("rounded") > 3 * distance("exact")
 
 
+@pytest.mark.parametrize("restore", ["rounded", "exact"])
+def test_an_update_with_decay_is_that_of_float64(restore: Restore) -> None:
+    """(1 - decay) theta - rate_1 z(1) - rate_2 z(2), with a decay of a half."""
+    theta, rates, decay = weights(torch.bfloat16, 20_000), [(1, 0.01), (2, -0.02)], 0.5
+    perturbed = PerturbedWeights([theta], restore, EPS, None, TorchNoise())
+    perturbed.prepare()
+    expected = theta.double() * (1 - decay)
+    for seed, rate in rates:
+        perturb_([z := torch.zeros(len(theta))], seed, 1.0)
+        expected -= rate * z.double()
+    perturbed.perturb(1, -1)  # the first pass of the update also restores
+    perturbed.update(rates, decay)
+    error = theta.double() - expected
+    # of the format's 8 bits; each of the passes rounds
+    assert error.norm() < 2**-6 * expected.norm()
+    assert error.mean().abs() < 2**-6 * expected.std() / 20_000**0.5 * 4
+
+
 def test_a_log_of_an_unknown_walk_is_refused(tmp_path: Path) -> None:
     StepLog(EPS, 1, None, restore="sideways").save(tmp_path / "run.npz")  # type: ignore[arg-type]
     with pytest.raises(ReproError, match=r"not a log of zeroth-order steps.*sideways"):
