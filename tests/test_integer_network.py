@@ -256,6 +256,10 @@ def test_state_goes_to_another_network_and_is_a_copy() -> None:
     expected = lenet(seed=1)
     assert torch.equal(other.forward(images()).values, expected.forward(images()).values)
     assert other.forward(images()).exponent == expected.forward(images()).exponent
+    state["exponents"]["fc1"] += 3  # all weights of a layer eight times as large
+    other.load_state_dict(state)
+    assert torch.equal(other.forward(images()).values, expected.forward(images()).values)
+    assert other.forward(images()).exponent == expected.forward(images()).exponent + 3
 
 
 def test_foreign_states_are_refused_and_change_nothing() -> None:
@@ -263,6 +267,10 @@ def test_foreign_states_are_refused_and_change_nothing() -> None:
     before = network.parameters.clone()
     with pytest.raises(UsageError, match=r"state of weights .*'conv': .*this network has .*'fc3'"):
         network.load_state_dict(foreign.state_dict())
+    state = network.state_dict()
+    state["parameters"] = state["parameters"][:-1]
+    with pytest.raises(UsageError, match=f"this network has {len(before)}"):
+        network.load_state_dict(state)
     state = network.state_dict()
     state["parameters"][5] = -128
     with pytest.raises(UsageError, match="from -127 to 127"):
