@@ -327,6 +327,7 @@ def test_square_windows_may_be_pairs() -> None:
         (nn.Conv2d(2, 2, 3, groups=2, bias=False), "one group"),
         (nn.Conv2d(1, 1, (3, 5), bias=False), "square kernel"),
         (nn.Conv2d(1, 1, 3, padding="same", bias=False), "zeros"),
+        (nn.Conv2d(1, 1, 3, padding=(1, 2), bias=False), "equal padding"),
         (nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect", bias=False), "zeros"),
         (nn.MaxPool2d(3, stride=2), "stride = size"),
         (nn.MaxPool2d(2, ceil_mode=True), "ceil_mode=False"),

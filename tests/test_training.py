@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from repro.methods.elasticzo import ElasticZO
 from repro.methods.step_info import DivergedError
 from repro.models.lenet5 import lenet5
 from repro.training import build as build_module
+from repro.training import learners
 from repro.training.build import build
 from repro.training.checkpoint import Checkpoint
 from repro.training.learners import FloatLearner, IntegerLearner
@@ -41,7 +43,7 @@ from repro.training.loop import (
     Training,
     train,
 )
-from repro.training.run import FloatSettings, IntegerSettings, NetworkRun, derived_seed
+from repro.training.run import NOISE, FloatSettings, IntegerSettings, NetworkRun, derived_seed
 from repro.training.split import Split, SplitBatches
 from repro.training.task import Arrays
 
@@ -246,20 +248,22 @@ def test_clouds_are_evaluated_32_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("precision", "settings", "expected"),
     [
-        ("int8", IntegerSettings(), ("float", "plus", "clip", "v2")),
-        ("int8_star", IntegerSettings(), ("integer", "plus", "clip", "v2")),
-        ("int8_star", IntegerSettings(sign="exact"), ("exact", "plus", "clip", "v2")),
+        ("int8", IntegerSettings(), ("float", "plus", "clip", "v2", 15, 1)),
+        ("int8_star", IntegerSettings(), ("integer", "plus", "clip", "v2", 15, 1)),
+        ("int8_star", IntegerSettings(sign="exact"), ("exact", "plus", "clip", "v2", 15, 1)),
         (
             "int8",
-            IntegerSettings(activations="minus", restore="exact", shift_policy="v1"),
-            ("float", "minus", "exact", "v1"),
+            IntegerSettings(
+                activations="minus", restore="exact", shift_policy="v1", r_max=31, b_zo=3
+            ),
+            ("float", "minus", "exact", "v1", 31, 3),
         ),
     ],
 )
 def test_choices_of_an_integer_cell_reach_its_method(
     precision: Precision,
     settings: IntegerSettings,
-    expected: tuple[str, ...],
+    expected: tuple[str | int, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     images, labels = np.zeros((3, 28, 28), np.uint8), np.zeros(3, np.uint8)
@@ -269,7 +273,67 @@ def test_choices_of_an_integer_cell_reach_its_method(
     assert isinstance(made, IntegerLearner)
     method = made.method
     policy = method.network.policy.version
-    assert (method.sign, method.activations, method.restore, policy) == expected
+    assert (
+        method.sign, method.activations, method.restore, policy, method.r_max, method.b_zo
+    ) == expected  # fmt: skip
+
+
+def test_choices_and_seeds_of_a_float_cell_reach_its_method() -> None:
+    settings = FloatSettings(lr=0.02, eps=3e-3, clip=0.7, activations="mean")
+    made = [
+        build_module.build_learner(NetworkRun("mnist", "fp32", "cls1", settings, 1, seed))
+        for seed in (0, 1)
+    ]
+    for seed, learner in enumerate(made):
+        assert isinstance(learner, FloatLearner)
+        method = learner.optimizer
+        assert isinstance(method, ElasticZO)
+        assert (method.eps, method.clip, method.activations) == (3e-3, 0.7, "mean")
+        assert [group["lr"] for group in method.param_groups] == [0.02]
+        assert method.seed == derived_seed(seed, NOISE)
+    weights = [learner.model.state_dict()["fc2.weight"] for learner in made]  # type: ignore[attr-defined]
+    assert not torch.equal(*weights)
+
+
+def test_each_seed_has_its_own_order_and_augmentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    clouds, labels = np.zeros((8, 4, 3), np.float32), np.arange(8, dtype=np.uint8)
+    clouds[:, :, 0] = np.arange(8)[:, None]
+    items = Arrays(clouds, labels, clouds, labels)
+    monkeypatch.setattr(build_module, "load", lambda *_, **__: items)
+    monkeypatch.setattr(build_module, "build_learner", lambda _: SimpleNamespace(counts=dict))
+    settings = FloatSettings(lr=1, batch=8)
+    seen = []
+    for seed in (0, 1, 0):
+        run = NetworkRun(
+            "shapes40", "fp32", "cls1", settings, 1, seed, points=4, augmentation="pointnet"
+        )
+        inputs, order = build_module.network_training(run, lambda _: {}).data.batch(0)
+        seen.append((order, inputs[order.argsort()]))
+    assert torch.equal(seen[0][0], seen[2][0])
+    assert torch.equal(seen[0][1], seen[2][1])
+    assert not torch.equal(seen[0][0], seen[1][0])
+    assert not torch.equal(seen[0][1], seen[1][1])
+
+
+def test_signs_are_counted_by_the_rules_that_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = ElasticZOInt8(IntegerNetwork.random(lenet5(bias=False), seed=0), "fc3")
+    learner = IntegerLearner(method, -5, Schedule(1), count_signs=True)
+    learner.start_epoch(0)
+    for float_, integer, exact in ((1, 1, -1), (1, 0, 1), (-1, 1, 1), (1, 0, -1), (1, -1, 1)):
+        given = {"float": float_, "integer": integer, "exact": exact}
+        monkeypatch.setattr(
+            learners, "compare", lambda rule, *_, given=given: SimpleNamespace(sign=given[rule])
+        )
+        learner._count_signs(None, None, None)  # type: ignore[arg-type]
+    assert learner.counts()["signs"] == [
+        {
+            "steps": 5,
+            "integer_is_float": 1,
+            "exact_is_float": 2,
+            "integer_is_exact": 1,
+            "integer_is_zero": 2,
+        }
+    ]
 
 
 @pytest.mark.parametrize("items", [1, 999, 1000, 1001, 9_843])
