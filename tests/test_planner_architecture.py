@@ -174,9 +174,7 @@ def test_the_shape_rule_gives_llama_2_at_its_own_sizes(
 @given(wanted=st.integers(20_000_000, 10**12))
 def test_the_shape_rule_comes_near_any_count(wanted: int) -> None:
     found = architecture(of_size(str(wanted)).config)
-    deeper = architecture({**of_size(str(wanted)).config})
-    assert deeper == found
-    assert abs(found.parameters - wanted) < 0.75 * wanted
+    assert abs(found.parameters - wanted) < 0.25 * wanted
 
 
 def test_text_of_a_model_of_several_parts_is_what_counts() -> None:
