@@ -5,7 +5,7 @@ medium by backpropagation, Llama 2 7B by MeZO with L'/L = 0.41 and Llama 2 13B w
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ class SetUp(NamedTuple):
     shape: DecoderShape
     live_fraction: float | None = None
     """L'/L of MeZO; without it the model is trained by backpropagation."""
+
+    @property
+    def method(self) -> Literal["bp", "mezo"]:
+        """How it is trained."""
+        return "bp" if self.live_fraction is None else "mezo"
 
     def peak(self, s: Sizes) -> NDArray[np.float64]:
         """Return the bytes of its training by equation (2) or (3)."""

@@ -31,7 +31,7 @@ from repro.claims.index import CLAIMS
 from repro.core import atomic
 from repro.core.errors import ReproError
 from repro.core.paths import sha256_of
-from repro.core.processes import environment_set, same_package
+from repro.core.processes import same_package
 from repro.report.claims_table import run_rows
 from repro.report.formatting import FOLDED
 from repro.report.markdown import claims_markdown
@@ -102,10 +102,10 @@ def build(notebooks: Iterable[tuple[str, Sequence[Path], Path]]) -> Iterator[Pat
     client = NotebookClient(_notebook(), timeout=_TIMEOUT_S, kernel_name="python3")
     # an empty directory, since a kernel may import from its working directory; the kernel's
     # messages at its start and end are hidden, the cells' output is kept
+    environment = {**os.environ, **same_package()}
     with (
         tempfile.TemporaryDirectory() as empty,
-        environment_set(same_package()),
-        client.setup_kernel(cwd=empty, stderr=subprocess.DEVNULL),
+        client.setup_kernel(cwd=empty, env=environment, stderr=subprocess.DEVNULL),
     ):
         for slug, runs, path in notebooks:
             content = assemble(slug, own=_are_own(slug, runs))

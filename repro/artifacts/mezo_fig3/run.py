@@ -119,8 +119,7 @@ def _fig4() -> Iterator[Result]:
         else:
             single_bytes = float(set_up.peak(single))
             metrics |= {"live_fraction": fraction, "total_bytes_batch_1": single_bytes}
-        method = "bp" if fraction is None else "mezo"
-        point = {"model": model, "method": method, "bytes_per_parameter": 2}
+        point = {"model": model, "method": set_up.method, "bytes_per_parameter": 2}
         yield Result("fig4_setting", point, metrics)
     grid = equal_memory.Grid()
     bounds = {

@@ -87,11 +87,10 @@ def _measured(config: Config, context: Context) -> Iterator[Result]:
         ]
     models = {}
     for model in config.fig4_models:
-        shape, fraction = SET_UPS[model]
-        method: Method = "bp" if fraction is None else "mezo"
-        spec = StepSpec(shape, method, config.attentions[0], config.dtype)
+        set_up = SET_UPS[model]
+        spec = StepSpec(set_up.shape, set_up.method, config.attentions[0], config.dtype)
         gpt2 = model == "gpt2-medium"
-        task = ShapeTask(spec, (method,), config.attentions, config.device, gpt2=gpt2)
+        task = ShapeTask(spec, (set_up.method,), config.attentions, config.device, gpt2=gpt2)
         models[task] = model
     for task, metrics in run_in_subprocesses(
         "mezo_fig3_gpu measured",

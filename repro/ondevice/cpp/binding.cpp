@@ -7,10 +7,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cmath>
 
+#include "finite.hpp"
 #include "float_training.hpp"
 #include "int_convolution.hpp"
 #include "int_training.hpp"
@@ -59,12 +58,9 @@ std::span<const std::int64_t> labels_of(const In<std::int64_t>& labels, int batc
     return span;
 }
 
-/// Maxima may lose a NaN, so a batch that has one is refused before.
+/// The loss of a batch with a NaN or an infinity could not be finite.
 void require_finite(std::span<const float> values) {
-    std::int32_t largest = 0;  // as bits, since a comparison of integers is vectorised
-    for (float value : values)
-        largest = std::max(largest, std::bit_cast<std::int32_t>(value) & 0x7FFFFFFF);
-    if (!std::isfinite(std::bit_cast<float>(largest)))
+    if (!zo::all_finite(values.size(), [&](std::size_t i) { return values[i]; }))
         throw std::invalid_argument("inputs with a NaN or an infinity: all must be finite");
 }
 

@@ -1,10 +1,9 @@
 #include "float_network.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <stdexcept>
 
+#include "finite.hpp"
 #include "parallel.hpp"
 
 namespace zo {
@@ -351,11 +350,7 @@ void FloatNetwork::descend(float rate) {
 
 bool FloatNetwork::can_descend(float rate) const {
     const float* const w = parameters_.data() + offsets_[tail_];
-    std::int32_t largest = 0;  // as bits, since a comparison of integers is vectorised
-    for (std::size_t i = 0; i < gradient_.size(); ++i)
-        largest =
-            std::max(largest, std::bit_cast<std::int32_t>(w[i] - rate * gradient_[i]) & 0x7FFFFFFF);
-    return std::isfinite(std::bit_cast<float>(largest));
+    return all_finite(gradient_.size(), [&](std::size_t i) { return w[i] - rate * gradient_[i]; });
 }
 
 void FloatNetwork::forget() { std::ranges::fill(gradient_, 0.0f); }

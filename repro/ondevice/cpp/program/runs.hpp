@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../finite.hpp"
 #include "../float_training.hpp"
 #include "../int_training.hpp"
 #include "files.hpp"
@@ -39,8 +40,9 @@ class FloatRun {
             initialise(layers, o.seed, parameters());
         else
             load_bytes(o.load, bytes());
-        for (float w : parameters())
-            if (!std::isfinite(w)) throw std::runtime_error(o.load + ": a weight is not finite");
+        const auto weights = parameters();
+        if (!all_finite(weights.size(), [&](std::size_t i) { return weights[i]; }))
+            throw std::runtime_error(o.load + ": a weight is not finite");
     }
     static bool has_bias() { return true; }
     static int batch_unit(const Options&) { return kGroup; }
