@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from reading import numbers
 from repro.artifacts import index
 from repro.claims.loss_curves import drop, early_loss, fluctuation, late_fall
 from repro.claims.verdict import Finding
@@ -122,7 +123,9 @@ def test_a_contrast_of_one_seed_leaves_the_whole_open_and_lost_seeds_are_told() 
     whole = finding("elasticzo_fig2", "B-F2-fluctuation", runs)
     assert (whole.n_seeds, whole.interval) == (1, None)
     runs[1] = zigzag("full_zo", "mnist", 1, 0.3, epochs=60)
-    assert "1 not trained long enough" in finding("elasticzo_fig2", whole.claim_id, runs).reason
+    cut = finding("elasticzo_fig2", whole.claim_id, runs).reason
+    assert cut != whole.reason
+    assert 1 in numbers(cut)  # a seed that was not trained long enough
 
 
 def test_a_curve_that_ends_early_gives_no_value() -> None:
@@ -134,11 +137,11 @@ def test_a_curve_that_ends_early_gives_no_value() -> None:
     ]
     found = finding("elasticzo_fig2", "B-F2-slow", short)
     assert found.ours is None
-    assert "epoch 100" in found.reason
+    assert 100 in numbers(found.reason)  # the epoch that is missing
 
 
 def test_a_curve_that_was_not_run_is_named() -> None:
     without = [r for r in records("elasticzo_fig3") if r.point["method"] != "full_zo"]
     found = finding("elasticzo_fig3", "B-F3-early", without)
     assert found.ours is None
-    assert "no run of Full ZO on MNIST, INT8" in found.reason
+    assert "Full ZO on MNIST, INT8" in found.reason

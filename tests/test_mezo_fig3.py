@@ -128,7 +128,7 @@ def test_several_perturbations_are_measured_beside_one(tmp_path: Path) -> None:
     # this model is tiny, so that a few objects of the interpreter show
     assert verdict(CLAIMS["A13"], found["A13"]) in ("reproduced", "close")
     assert found["A4"].ours is None
-    assert "--parts equations" in found["A4"].reason
+    assert "--parts equations" in found["A4"].reason  # the way out
 
 
 def _of_the_paper(records: list[Record]) -> list[Record]:
@@ -146,7 +146,6 @@ def test_a_changed_setting_gives_no_verdict(records: list[Record]) -> None:
     moved = [msgspec.structs.replace(r, config=r.config | {"batch": 2}) for r in records]
     findings = ARTIFACT.findings(moved)
     assert {finding.ours for finding in findings} == {None}
-    assert "not the paper's" in findings[0].reason
 
 
 def test_measured_points_carry_formula_and_effective_layers(records: list[Record]) -> None:

