@@ -88,15 +88,10 @@ int main(int argc, char** argv) {
             if (std::strcmp(argument, "--help") == 0 || std::strcmp(argument, "-h") == 0)
                 return std::fputs(usage().c_str(), stdout) < 0;
         const Options options = parse(argc, argv);
-        if (options.compact && options.precision == "fp32")
-            throw std::invalid_argument("--compact works with --precision int8 or int8_star only");
         if (options.precision == "fp32")
             train<FloatRun>(options);
-        else if (options.precision == "int8" || options.precision == "int8_star")
-            train<IntRun>(options);
         else
-            throw std::invalid_argument("--precision " + options.precision +
-                                        ": must be fp32, int8 or int8_star");
+            train<IntRun>(options);
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "zo-train: error: %s\n", error.what());
         return 2;

@@ -1,53 +1,64 @@
 #include "options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <variant>
+#include <vector>
 
 namespace zo {
 namespace {
 
-struct Option {
-    const char* name;
-    std::variant<std::string Options::*, int Options::*, long Options::*, std::uint64_t Options::*,
-                 double Options::*>
-        field;
-    double least;
-    const char* help;
-    double most = std::numeric_limits<double>::max();
-};
-
 constexpr double kMostSamples = 1 << 20, kMostThreads = 1024;  // the engine's
 constexpr double kMostClasses = 256;                           // labels are bytes
 constexpr double kMostRate = 1e6;                              // stays finite in float32
+constexpr double kUnlimited = std::numeric_limits<double>::max();
+
+struct Option {
+    const char* name;
+    std::variant<bool Options::*, std::string Options::*, int Options::*, long Options::*,
+                 std::uint64_t Options::*, double Options::*>
+        field;
+    const char* help;
+    double least = 0, most = kUnlimited;
+    const char* format = "";  ///< the precision that reads the option, if not each does
+
+    bool is_flag() const { return std::holds_alternative<bool Options::*>(field); }
+    bool is_read(const std::string& precision) const { return precision.starts_with(format); }
+};
 
 const Option kOptions[] = {
-    {"--images", &Options::images, 0, "IDX file of training images (required)"},
-    {"--labels", &Options::labels, 0, "IDX file of their labels (required)"},
-    {"--test-images", &Options::test_images, 0, "IDX file of test images"},
-    {"--test-labels", &Options::test_labels, 0, "IDX file of their labels"},
-    {"--precision", &Options::precision, 0, "fp32, int8 or int8_star (default: int8)"},
-    {"--method", &Options::method, 0, "full_zo, cls2, cls1 or full_bp (default: full_zo)"},
-    {"--batch", &Options::batch, 1, "samples per step (default: 256)", kMostSamples},
-    {"--epochs", &Options::epochs, 1, "passes over the images (default: 1)"},
-    {"--steps", &Options::steps, 0, "maximum number of steps; 0 for no limit (default: 0)"},
-    {"--threads", &Options::threads, 1, "OpenMP threads (default: 1)", kMostThreads},
-    {"--classes", &Options::classes, 2, "outputs of the network (default: 10)", kMostClasses},
-    {"--seed", &Options::seed, 0, "seed of all random numbers (default: 0)"},
-    {"--lr", &Options::lr, 0,
-     "fp32: learning rate, multiplied by 0.8 every 10 epochs (default: 0.002)", kMostRate},
-    {"--eps", &Options::eps, 0, "fp32: scale of the perturbation (default: 0.01)", kMostRate},
-    {"--clip", &Options::clip, 0, "fp32: largest projected gradient (default: 0.3)", kMostRate},
-    {"--r-max", &Options::r_max, 2, "int8: largest entry of the perturbation (default: 15)"},
-    {"--mean", &Options::mean, 0, "mean of the pixels divided by 255 (default: 0.1307)"},
-    {"--deviation", &Options::deviation, 0,
+    {"--images", &Options::images, "IDX file of training images (required)"},
+    {"--labels", &Options::labels, "IDX file of their labels (required)"},
+    {"--test-images", &Options::test_images, "IDX file of test images"},
+    {"--test-labels", &Options::test_labels, "IDX file of their labels"},
+    {"--precision", &Options::precision, "fp32, int8 or int8_star (default: int8)"},
+    {"--method", &Options::method, "full_zo, cls2, cls1 or full_bp (default: full_zo)"},
+    {"--batch", &Options::batch, "samples per step (default: 256)", 1, kMostSamples},
+    {"--epochs", &Options::epochs, "passes over the images (default: 1)", 1},
+    {"--steps", &Options::steps, "maximum number of steps; 0 for no limit (default: 0)"},
+    {"--threads", &Options::threads, "OpenMP threads (default: 1)", 1, kMostThreads},
+    {"--classes", &Options::classes, "outputs of the network (default: 10)", 2, kMostClasses},
+    {"--seed", &Options::seed, "seed of all random numbers (default: 0)"},
+    {"--lr", &Options::lr, "learning rate, multiplied by 0.8 every 10 epochs (default: 0.002)", 0,
+     kMostRate, "fp32"},
+    {"--eps", &Options::eps, "scale of the perturbation (default: 0.01)", 0, kMostRate, "fp32"},
+    {"--clip", &Options::clip, "largest projected gradient (default: 0.3)", 0, kMostRate, "fp32"},
+    {"--r-max", &Options::r_max, "largest entry of the perturbation (default: 15)", 2, kUnlimited,
+     "int8"},
+    {"--mean", &Options::mean, "mean of the pixels divided by 255 (default: 0.1307)"},
+    {"--deviation", &Options::deviation,
      "their standard deviation, divided by 255 (default: 0.3081)"},
-    {"--isa", &Options::isa, 0, "instruction set (default: auto, the fastest)"},
-    {"--load", &Options::load, 0, "file of initial parameters, written by --save"},
-    {"--save", &Options::save, 0, "file for the parameters, written after every epoch"},
+    {"--isa", &Options::isa, "instruction set (default: auto, the fastest)"},
+    {"--load", &Options::load, "file of initial parameters, written by --save"},
+    {"--save", &Options::save, "file for the parameters, written after every epoch"},
+    {"--compact", &Options::compact, "use less memory and more time; same results", 0, kUnlimited,
+     "int8"},
+    {"--sequential", &Options::sequential,
+     "take the images in the order of the file, not a random one"},
 };
 
 [[noreturn]] void refuse(const Option& option, const std::string& text, const std::string& rule) {
@@ -59,7 +70,9 @@ void set(Options& options, const Option& option, const std::string& text) {
         [&](auto field) {
             auto& value = options.*field;
             using T = std::remove_reference_t<decltype(value)>;
-            if constexpr (std::is_same_v<T, std::string>) {
+            if constexpr (std::is_same_v<T, bool>) {
+                value = true;
+            } else if constexpr (std::is_same_v<T, std::string>) {
                 value = text;
             } else {
                 const char* const end = text.data() + text.size();
@@ -89,25 +102,28 @@ void set(Options& options, const Option& option, const std::string& text) {
 
 Options parse(int argc, char** argv) {
     Options options;
+    std::vector<const Option*> given;
     for (int i = 1; i < argc; ++i) {
-        bool* flag = nullptr;
-        if (std::strcmp(argv[i], "--sequential") == 0) flag = &options.sequential;
-        if (std::strcmp(argv[i], "--compact") == 0) flag = &options.compact;
-        if (flag) {
-            *flag = true;
-            continue;
-        }
-        const Option* found = nullptr;
-        for (const Option& option : kOptions)
-            if (std::strcmp(argv[i], option.name) == 0) found = &option;
-        if (!found)
+        const auto found = std::ranges::find_if(
+            kOptions, [&](const Option& option) { return std::strcmp(argv[i], option.name) == 0; });
+        if (found == std::end(kOptions))
             throw std::invalid_argument(std::string(argv[i]) +
                                         ": unknown option; --help lists all options");
-        if (i + 1 == argc)
-            throw std::invalid_argument(std::string(argv[i]) +
+        if (!found->is_flag() && ++i == argc)
+            throw std::invalid_argument(std::string(found->name) +
                                         ": its value is missing; give one after it");
-        set(options, *found, argv[++i]);
+        set(options, *found, argv[i]);
+        given.push_back(found);
     }
+    if (options.precision != "fp32" && options.precision != "int8" &&
+        options.precision != "int8_star")
+        throw std::invalid_argument("--precision " + options.precision +
+                                    ": must be fp32, int8 or int8_star");
+    for (const Option* option : given)
+        if (!option->is_read(options.precision))
+            throw std::invalid_argument(std::string(option->name) +
+                                        " has no effect with --precision " + options.precision +
+                                        "; leave it out");
     if (options.images.empty() || options.labels.empty())
         throw std::invalid_argument("--images and --labels are required; --help lists all options");
     if (options.test_images.empty() != options.test_labels.empty())
@@ -122,11 +138,9 @@ std::string usage() {
     for (const Option& option : kOptions) {
         std::string line = std::string("  ") + option.name;
         line.resize(18, ' ');
-        text += line + option.help + "\n";
+        text += line + option.format + (*option.format ? ": " : "") + option.help + "\n";
     }
-    return text +
-           "  --compact       int8: use less memory and more time; same results\n"
-           "  --sequential    take the images in the order of the file, not a random one\n";
+    return text;
 }
 
 }  // namespace zo
