@@ -65,10 +65,17 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         help=f"tokens in a sequence (default: {DEFAULT_CONTEXT}, or the model's maximum)",
     )
     parser.add_argument(
-        "--batch", type=int, default=default.batch, metavar="B", help="sequences in a batch"
+        "--batch",
+        type=int,
+        default=default.batch,
+        metavar="B",
+        help="sequences in a batch (default: %(default)s)",
     )
     parser.add_argument(
-        "--dtype", choices=FORMATS, default=default.format, help="number format of the weights"
+        "--dtype",
+        choices=FORMATS,
+        default=default.format,
+        help="number format of the weights (default: %(default)s)",
     )
     parser.add_argument(
         "--method",
@@ -87,25 +94,28 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--loss",
         choices=LOSSES,
         default=default.loss,
-        help="loss of the last token, as for a classification prompt, or of all tokens",
+        help="loss of the last token, as for a classification prompt, or of all tokens (default: "
+        "%(default)s)",
     )
     parser.add_argument(
-        "--rank", type=int, default=default.rank, metavar="R", help="rank of LoRA adapters"
+        "--rank",
+        type=int,
+        metavar="R",
+        help=f"rank of LoRA adapters (default: {default.rank})",
     )
     parser.add_argument(
         "--adapters",
         choices=ADAPTER_FORMATS,
-        default=default.adapters,
-        help="number format of LoRA adapters and of their inputs: float32, as in peft by default, "
-        "or the activations' (autocast_adapter_dtype=False)",
+        help="number format of LoRA adapters and of their inputs: float32, the default here and in "
+        "peft, or the activations' (autocast_adapter_dtype=False)",
     )
     parser.add_argument(
         "--tail",
         type=int,
-        default=default.tail,
         metavar="K",
         help="ElasticZO: number of last blocks trained by backpropagation, besides the final "
-        "norm and an output layer that shares no weights with the embedding",
+        "norm and an output layer that shares no weights with the embedding (default: "
+        f"{default.tail})",
     )
     parser.add_argument(
         "--simulate",
@@ -137,17 +147,18 @@ def execute(args: argparse.Namespace) -> int:
             obtained.
     """
     budget = parse_bytes("budget", " ".join(args.budget))
+    methods = [TRAINING_METHODS[slug] for slug in dict.fromkeys(args.method)]
+    given = {
+        "context": DEFAULT_CONTEXT if args.context is None else args.context,
+        "attention": args.attention,
+        **_of_methods(args, methods),
+    }
     setting = Setting(
-        context=DEFAULT_CONTEXT if args.context is None else args.context,
         batch=args.batch,
         format=args.dtype,
-        attention=args.attention or Setting().attention,
         loss=args.loss,
-        rank=args.rank,
-        adapters=args.adapters,
-        tail=args.tail,
+        **{name: value for name, value in given.items() if value is not None},
     )
-    methods = [TRAINING_METHODS[slug] for slug in dict.fromkeys(args.method)]
     if args.html is not None:
         return _write_page(args, methods, setting, budget)
     if args.model is not None or args.params is not None:
@@ -155,6 +166,18 @@ def execute(args: argparse.Namespace) -> int:
     if args.simulate:
         raise UsageError("--simulate needs a model; add --model or --params")
     return _plan_families(args, methods, setting, budget)
+
+
+def _of_methods(args: argparse.Namespace, methods: list[TrainingMethod]) -> dict[str, Any]:
+    """Return the options that some methods alone have; one that no method has is an error."""
+    values = {}
+    for option, part in (("rank", "adapters"), ("adapters", "adapters"), ("tail", "tail")):
+        values[option] = getattr(args, option)
+        if values[option] is None or any(method.trains == part for method in methods):
+            continue
+        having = ", ".join(slug for slug, one in TRAINING_METHODS.items() if one.trains == part)
+        raise UsageError(f"--{option} belongs to {having}; add one of them to --method or drop it")
+    return values
 
 
 def _plan_model(
