@@ -276,7 +276,7 @@ def test_a_task_of_one_s_own(tmp_path: Path) -> None:
     with pytest.raises(BadContentError, match=r"dev.jsonl:1: label '3' must be one of '0', '1'"):
         task.rows("validation")
     (tmp_path / "dev.jsonl").unlink()
-    with pytest.raises(UsageError, match=r"dev.jsonl is not there"):
+    with pytest.raises(UsageError, match=r"validation = .*dev.jsonl does not exist"):
         task.rows("validation")
 
 

@@ -144,11 +144,8 @@ class PromptTask:
             ReproError: a set cannot be obtained, or a file is damaged or lacks a label.
         """
         require_choice("split", split, SPLITS)
-        if split == "validation":
-            rows = self._read(self.validation)
-            return rows, len(rows)
-        rows = self._read(self.train)
-        return rows + ([] if self.tuning is None else self._read(self.tuning)), len(rows)
+        read = [self._read(key, place) for key, place in self._places(split).items()]
+        return [row for rows in read for row in rows], len(read[0])
 
     def fingerprint(self, split: str) -> str:
         """Hash everything that decides the prompts and labels of a split.
@@ -156,9 +153,8 @@ class PromptTask:
         Raises:
             UsageError: a file is missing.
         """
-        places = (self.validation,) if split == "validation" else (self.train, self.tuning)
         parts = (
-            [_content(place) for place in places if place is not None],
+            [self._content(key, place) for key, place in self._places(split).items()],
             self.template,
             list(self.answers.items()),
             self.label,
@@ -174,12 +170,25 @@ class PromptTask:
             msg = f"task {self.name!r}: its {split} rows changed while they were read; run it again"
             raise ReproError(msg)
 
-    def _read(self, place: str | Path) -> list[Row]:
+    def _places(self, split: str) -> dict[str, str | Path]:
+        """Return the sources of a split's rows by their fields, those to train on first."""
+        keys = ("validation",) if split == "validation" else ("train", "tuning")
+        places = {key: getattr(self, key) for key in keys}
+        return {key: place for key, place in places.items() if place is not None}
+
+    def _content(self, key: str, place: str | Path) -> list[str]:
         if isinstance(place, Path):
-            data, name = _file(place), str(place)
+            # the suffix decides the format in which the bytes are read
+            return [place.suffix, hashlib.sha256(self._file(key, place)).hexdigest()]
+        dataset, array = self._array(key, place)
+        return [load_set(dataset).fingerprint, array]
+
+    def _read(self, key: str, place: str | Path) -> list[Row]:
+        if isinstance(place, Path):
+            data, name = self._file(key, place), str(place)
         else:
-            dataset, key = _split_of(place)
-            data, name = bytes(cache.load(dataset)[key]), place
+            dataset, array = self._array(key, place)
+            data, name = bytes(cache.load(dataset)[array]), place
         rows = read_rows(data, name, self.fields, self.label)
         for row in rows:
             if row.label not in self.answers:
@@ -188,6 +197,32 @@ class PromptTask:
                 raise BadContentError(msg)
         require_every_label(rows, self.answers, name)
         return rows
+
+    def _array(self, key: str, place: str) -> tuple[str, str]:
+        """Return the set of the catalogue and the key in its content that ``place`` names.
+
+        Raises:
+            UsageError: it does not name a split of the catalogue, such as a path given as text.
+        """
+        where = f"task {self.name!r}: {key} = {place!r} names no split of the catalogue"
+        if place.endswith(_SUFFIXES):
+            raise UsageError(f"{where}; give a file as a Path")
+        dataset, _, array = place.partition("/")
+        if array not in (known := load_set(dataset).content):
+            names = ", ".join(f"{dataset}/{name}" for name in known)
+            raise UsageError(f"{where}; give one of {names}")
+        return dataset, array
+
+    def _file(self, key: str, path: Path) -> bytes:
+        where = f"task {self.name!r}: {key} = {path}"
+        if path.suffix not in _SUFFIXES:
+            raise UsageError(f"{where}: the name must end in {' or '.join(_SUFFIXES)}")
+        try:
+            return path.read_bytes()
+        except FileNotFoundError as error:
+            raise UsageError(f"{where} does not exist") from error
+        except OSError as error:
+            raise ReproError(f"{where}: cannot be read ({error.strerror or error})") from error
 
     def _pieces(self) -> Sequence[tuple[str, str | None]]:
         """Split the template into texts, each with the field after it; the last may have none."""
@@ -214,37 +249,3 @@ def require_every_label(rows: Sequence[Row], labels: Mapping[str, str], name: st
         found = ", ".join(f"{label!r}: {count}" for label, count in sorted(counts.items()))
         msg = f"{name}: no row has the label {missing[0]!r}; rows of each label: {found}"
         raise BadContentError(msg)
-
-
-def _split_of(place: str) -> tuple[str, str]:
-    """Return the set and the key in its content that ``place`` names.
-
-    Raises:
-        UsageError: it does not name a split of the catalogue, such as a path given as text.
-    """
-    if place.endswith(_SUFFIXES):
-        raise UsageError(f"{place!r} names no split of the catalogue; give a file as a Path")
-    dataset, _, key = place.partition("/")
-    if key not in (known := load_set(dataset).content):
-        names = ", ".join(f"{dataset}/{name}" for name in known)
-        raise UsageError(f"{place!r} names no split of the catalogue; give one of {names}")
-    return dataset, key
-
-
-def _content(place: str | Path) -> list[str]:
-    if isinstance(place, Path):
-        # the suffix decides the format in which the bytes are read
-        return [place.suffix, hashlib.sha256(_file(place)).hexdigest()]
-    dataset, key = _split_of(place)
-    return [load_set(dataset).fingerprint, key]
-
-
-def _file(path: Path) -> bytes:
-    if path.suffix not in _SUFFIXES:
-        raise UsageError(f"{path}: the name must end in {' or '.join(_SUFFIXES)}")
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} is not there") from error
-    except OSError as error:
-        raise ReproError(f"{path}: cannot be read ({error.strerror or error})") from error
