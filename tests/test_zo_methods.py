@@ -383,8 +383,8 @@ def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
     there = [step("mezo", **on_gpu), curve("mezo", 0, 0.6, 1, **on_gpu)]
     found = comparisons(together([here, there]))
     assert [(one.title, bool(one.timed), one.lines[0].final()) for one in found] == [
-        ("LeNet-5 on MNIST (quick)", True, [50.0]),
-        ("LeNet-5 on MNIST on a GPU (gpu)", False, [60.0]),
+        ("LeNet-5 on MNIST, CPU (quick)", True, [50.0]),
+        ("LeNet-5 on MNIST, GPU (gpu)", False, [60.0]),
     ]
 
 

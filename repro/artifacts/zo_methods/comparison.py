@@ -107,9 +107,8 @@ class TaskComparison:
 
     @property
     def name(self) -> str:
-        """Name of the task, of the network if it is LeNet-5, and of the device if it is a GPU."""
-        name = TITLES.get(self.task, self.task)
-        return name if self.device == "cpu" else f"{name} on a GPU"
+        """Name of the task, of the network if it is LeNet-5, and of the kind of device."""
+        return f"{TITLES.get(self.task, self.task)}, {'CPU' if self.device == 'cpu' else 'GPU'}"
 
     @property
     def title(self) -> str:
