@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from made_up import made
 from reading import numbers
 from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
@@ -19,29 +20,17 @@ from repro.claims.quantity import Accuracy, Gaps, order
 from repro.claims.statistics import estimate
 from repro.claims.trained import SeedGroups, findings, prediction, sampling_variance
 from repro.claims.verdict import Finding, verdict
-from repro.measurement import environment
 from repro.measurement.records import Record, together
 
-ENVIRONMENT = environment.capture()
 ZO = {"dataset": "mnist", "precision": "fp32", "method": "full_zo"}
 CLS2 = {**ZO, "method": "cls2"}
 BP = {**ZO, "method": "full_bp"}
 
 
 def run(point: dict[str, Any], seed: int, accuracy: Sequence[float], **changes: Any) -> Record:
-    record = Record(
-        schema_version=1,
-        artifact="elasticzo_table1",
-        profile="paper",
-        config={},
-        seed=seed,
-        kind="run",
-        point=point,
-        metrics={"test_accuracy": [0.1, *accuracy], "settings": {"lr": 0.002}},
-        utc="2026-01-02T03:04:05Z",
-        environment=ENVIRONMENT,
-    )
-    return msgspec.structs.replace(record, **changes)
+    metrics = {"test_accuracy": [0.1, *accuracy], "settings": {"lr": 0.002}}
+    usual = {"artifact": "elasticzo_table1", "seed": seed, "metrics": metrics}
+    return made(point, **usual | changes)
 
 
 def finding(quantity: Accuracy | Gaps, records: list[Record]) -> Finding:

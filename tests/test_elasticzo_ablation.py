@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pytest
 
+from made_up import made
 from repro.artifacts import elasticzo_int8_ablation as choices
 from repro.artifacts.elasticzo_int8_ablation import (
     DEFAULTS,
@@ -15,11 +16,9 @@ from repro.artifacts.elasticzo_int8_ablation import (
     shares,
 )
 from repro.core.errors import ReproError
-from repro.measurement import environment
 from repro.measurement.records import Record
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = environment.capture()
 
 
 def run(
@@ -33,10 +32,7 @@ def run(
         "restores": [{"inexact": n, "weights": total} for n, total in restores],
         "settings": {"epochs": epochs, "r_max": 15, **answer},
     }
-    return Record(
-        schema_version=1, artifact="made", profile="quick", config={}, seed=seed, kind="run",
-        point=point, metrics=metrics, utc="2026-01-02T03:04:05Z", environment=ENVIRONMENT,
-    )  # fmt: skip
+    return made(point, metrics, profile="quick", seed=seed)
 
 
 V1 = {"shift_policy": "v1"}

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from made_up import made
 from repro.artifacts.elasticzo_discrepancies import ARTIFACT, SMOKE, figures, tables
 from repro.artifacts.elasticzo_discrepancies import run as run_module
 from repro.artifacts.elasticzo_discrepancies.causes import (
@@ -49,10 +50,7 @@ TUNED = NetworkRun(
 
 
 def record(kind: str, point: dict[str, Any], metrics: dict[str, Any], seed: int = 0) -> Record:
-    return Record(
-        schema_version=1, artifact="made", profile="paper", config={}, seed=seed, kind=kind,
-        point=point, metrics=metrics, utc="2026-01-02T03:04:05Z", environment=ENVIRONMENT,
-    )  # fmt: skip
+    return made(point, metrics, kind=kind, seed=seed, environment=ENVIRONMENT)
 
 
 def run(accuracy: Sequence[float], changed: dict[str, Any], seed: int = 0, **point: Any) -> Record:

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
+from made_up import made
 from reading import numbers
 from repro.artifacts.elasticzo_fig7 import (
     ARTIFACT,
@@ -30,11 +31,9 @@ from repro.claims.verdict import Finding, verdict
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import ZEROTH_ORDER, Engine
 from repro.harness import run_artifact
-from repro.measurement import environment
 from repro.measurement.records import Record, of_kind, read_run, single
 from repro.training.build import build_learner
 
-ENVIRONMENT = environment.capture()
 BY_ID = {claim.id: claim for claim in CLAIMS}
 TIMES = {"torch": 10.0, "native": 1.0}
 OF_METHOD = {"full_zo": 1.0, "cls2": 1.25, "cls1": 1.5}
@@ -57,11 +56,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(kind: str, point: dict[str, Any], metrics: dict[str, Any]) -> Record:
-    return Record(
-        schema_version=1, artifact="elasticzo_fig7", profile="quick", config={"threads": 1},
-        seed=None, kind=kind, point=point, metrics=metrics, utc="2026-01-02T03:04:05Z",
-        environment=ENVIRONMENT,
-    )  # fmt: skip
+    return made(point, metrics, profile="quick", config={"threads": 1}, seed=None, kind=kind)
 
 
 def epoch(engine: str, precision: str, method: str, batch: int) -> Record:

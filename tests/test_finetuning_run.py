@@ -18,6 +18,7 @@ import pytest
 import torch
 from filelock import FileLock
 
+from made_up import made
 from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.names import Dtype
@@ -29,8 +30,7 @@ from repro.finetuning.learner import LanguageModelLearner
 from repro.finetuning.replay import rebuilt, weights_sha256
 from repro.finetuning.run import LanguageModelRun
 from repro.measurement import environment
-from repro.measurement.environment import capture
-from repro.measurement.records import Record, write_run
+from repro.measurement.records import write_run
 from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.step_info import DivergedError, StepInfo
@@ -480,18 +480,7 @@ def _written(directory: Path, runs: list[dict[str, Any]]) -> Path:
     return write_run(
         directory,
         [
-            Record(
-                schema_version=1,
-                artifact="mezo_fig4",
-                profile="smoke",
-                config={},
-                seed=seed,
-                kind="run",
-                point=point,
-                metrics=metrics,
-                utc="2026-01-01T00:00:00Z",
-                environment=capture(),
-            )
+            made(point, metrics, artifact="mezo_fig4", profile="smoke", seed=seed)
             for seed, metrics in enumerate(runs)
         ],
     )

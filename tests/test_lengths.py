@@ -5,13 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from made_up import made
 from repro.claims.trained import SeedGroups
-from repro.measurement import environment
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, together
 
 POINT = {"dataset": "modelnet40", "precision": "fp32", "method": "cls1"}
-HERE = environment.capture()
 
 
 def cloud_run(epochs: int, utc: str, *, lr: float = 0.1, **changes: Any) -> Record:
@@ -25,19 +24,8 @@ def cloud_run(epochs: int, utc: str, *, lr: float = 0.1, **changes: Any) -> Reco
         "settings": {"lr": lr, "points": 1024, "epochs": epochs},
         "trained": {"engine": "native", "commit": "a" * 40, "dirty": False},
     }
-    record = Record(
-        schema_version=1,
-        artifact="elasticzo_table1",
-        profile="paper",
-        config={},
-        seed=0,
-        kind="run",
-        point=POINT,
-        metrics=metrics,
-        utc=utc,
-        environment=HERE,
-    )
-    return msgspec.structs.replace(record, **changes)
+    usual = {"artifact": "elasticzo_table1", "point": POINT, "metrics": metrics, "utc": utc}
+    return made(**usual | changes)
 
 
 def lengths(records: list[Record]) -> list[int]:

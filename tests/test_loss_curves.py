@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from made_up import made
 from reading import numbers
 from repro.artifacts import index
 from repro.claims.loss_curves import drop, early_loss, fluctuation, late_fall
 from repro.claims.verdict import Finding
-from repro.measurement.environment import capture
 from repro.measurement.records import Record, read_runs
 from repro.report.runs import current_runs
 
@@ -80,16 +80,12 @@ def test_the_late_fall_of_the_committed_runs_as_numpy_has_it() -> None:
 def zigzag(method: str, dataset: str, seed: int, height: float, **changes: Any) -> Record:
     """A made-up run of 100 epochs whose train loss fluctuates by ``height``."""
     curve = [1 + height * (epoch % 2) for epoch in range(changes.pop("epochs", 100) + 1)]
-    record = Record(
-        schema_version=1, artifact="elasticzo_fig2", profile="paper", config={}, seed=seed,
-        kind="run", point={"dataset": dataset, "precision": "fp32", "method": method},
-        metrics={
-            "train_loss": curve, "test_loss": curve, "test_accuracy": [0.5] * len(curve),
-            "settings": {"lr": 0.1},
-        },
-        utc="2026-01-02T03:04:05Z", environment=capture(),
-    )  # fmt: skip
-    return msgspec.structs.replace(record, **changes)
+    point = {"dataset": dataset, "precision": "fp32", "method": method}
+    metrics = {
+        "train_loss": curve, "test_loss": curve, "test_accuracy": [0.5] * len(curve),
+        "settings": {"lr": 0.1},
+    }  # fmt: skip
+    return made(point, metrics, artifact="elasticzo_fig2", seed=seed, **changes)
 
 
 def test_a_contrast_is_the_difference_of_two_methods_in_its_least_certain_set() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from made_up import made
 from repro.artifacts.mezo_fig3_gpu import ARTIFACT, PAPER
 from repro.artifacts.mezo_fig3_gpu.findings import findings
 from repro.claims.index import CLAIMS
-from repro.measurement.environment import capture
 from repro.measurement.records import Record, read_run
 from repro.memory.setting import Setting
 from repro.models.decoder import llama_config
@@ -19,14 +19,9 @@ from repro.planner.methods import PAPER as METHODS
 
 def record(kind: str, peak: float | None, **point: Any) -> Record:
     shape = {"context": 2048, "layers": 32, "hidden": 4096, "dtype": "float16", "device": "cuda"}
-    return Record(
-        schema_version=1, artifact="mezo_fig3_gpu", profile="paper", config={}, seed=None,
-        kind=kind, point={"attention": "eager", **shape, **point},
-        metrics={"out_of_memory": True}
-        if peak is None
-        else {"peak_bytes": peak, "parameters_bytes": 4e9},
-        utc="2026-01-02T03:04:05Z", environment=capture(),
-    )  # fmt: skip
+    peaks = {"peak_bytes": peak, "parameters_bytes": 4e9}
+    metrics = {"out_of_memory": True} if peak is None else peaks
+    return made({"attention": "eager", **shape, **point}, metrics, seed=None, kind=kind)
 
 
 def steps(bp: float | None, mezo: float | None, method: str = "bp", **point: Any) -> list[Record]:

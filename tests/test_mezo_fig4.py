@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from made_up import made
 from reading import numbers
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import (
@@ -453,12 +454,8 @@ def test_checkpointing_is_tried_where_bp_runs_out_of_memory(context: Context, tr
 
 
 def record(result: Result, profile: str = "hours") -> Record:
-    return Record(
-        schema_version=1, artifact="mezo_fig4", profile=profile, seed=result.seed,
-        config={},
-        kind=result.kind, point=dict(result.point), metrics=dict(result.metrics),
-        utc="2026-01-01T00:00:00Z", environment=HERE,
-    )  # fmt: skip
+    fields = {"kind": result.kind, "seed": result.seed, "profile": profile, "environment": HERE}
+    return made(dict(result.point), dict(result.metrics), artifact="mezo_fig4", **fields)
 
 
 def trained(

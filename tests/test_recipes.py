@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from made_up import made
 from repro.data.base import ArraySpec
 from repro.data.catalog import load_set
-from repro.measurement.environment import capture
 from repro.measurement.records import Record, write_run
 from repro.report.documents import TABLES, write_tables
 from repro.report.markdown import marks
@@ -92,26 +92,19 @@ def test_a_recipe_has_the_tuned_settings_and_the_mean_accuracy(precision: str) -
 def test_runs_that_failed_or_have_few_seeds_are_left_out(tmp_path: Path) -> None:
     """A recipe needs three quarters of backpropagation's accuracy, and five seeds."""
 
-    def made(method: str, end: float, seeds: int) -> list[Record]:
+    def runs(method: str, end: float, seeds: int) -> list[Record]:
         settings = {"lr": 0.1, "eps": 0.01, "clip": 1.0, "batch": 32, "epochs": 1}
-        return [
-            Record(
-                schema_version=1, artifact="elasticzo_table1", profile="paper", config={},
-                seed=seed, kind="run",
-                point={"dataset": "mnist", "precision": "fp32", "method": method},
-                metrics={"test_accuracy": [0.1, end], "settings": settings},
-                utc="2026-01-02T03:04:05Z", environment=capture(),
-            )
-            for seed in range(seeds)
-        ]  # fmt: skip
+        metrics = {"test_accuracy": [0.1, end], "settings": settings}
+        point = {"dataset": "mnist", "precision": "fp32", "method": method}
+        return [made(point, metrics, artifact="elasticzo_table1", seed=s) for s in range(seeds)]
 
     def listed(cls1: float, seeds: int = 5, *, of_bp: int = 5) -> set[str]:
         (tmp_path / "elasticzo_table1").mkdir(exist_ok=True)
         (tmp_path / "elasticzo_table2").mkdir(exist_ok=True)
         for path in (tmp_path / "elasticzo_table1").iterdir():
             path.unlink()
-        runs = [*made("full_bp", 0.8, of_bp), *made("cls1", cls1, seeds)]
-        write_run(tmp_path / "elasticzo_table1", runs)
+        written = [*runs("full_bp", 0.8, of_bp), *runs("cls1", cls1, seeds)]
+        write_run(tmp_path / "elasticzo_table1", written)
         return {row["method"] for row in rows("fp32", tmp_path)}
 
     assert listed(0.61) == {METHOD_OF["cls1"]}

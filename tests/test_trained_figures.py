@@ -7,15 +7,14 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 
+from made_up import made
 from reading import numbers
 from repro.artifacts.elasticzo_int8_sign import batches, by_phase, signs
 from repro.artifacts.elasticzo_int8_sign import findings as sign_findings
 from repro.artifacts.elasticzo_sparsity import sparsity
 from repro.artifacts.shared import losses, scores
-from repro.measurement import environment
 from repro.measurement.records import Record
 
-ENVIRONMENT = environment.capture()
 OLDER = "2026-01-01T00:00:00Z"
 
 
@@ -41,10 +40,7 @@ def run(
     }  # fmt: skip
     if engine:
         metrics["trained"] = {"engine": engine}
-    return Record(
-        schema_version=1, artifact="made", profile=profile, config={}, seed=seed, kind="run",
-        point=where, metrics=metrics, utc=utc, environment=ENVIRONMENT,
-    )  # fmt: skip
+    return made(where, metrics, profile=profile, seed=seed, utc=utc)
 
 
 def remarks(panel: Axes) -> list[str]:

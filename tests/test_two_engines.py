@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from made_up import made
 from repro.artifacts import elasticzo_table1
 from repro.artifacts.base import config_dict
 from repro.artifacts.shared import scores
@@ -15,8 +16,7 @@ from repro.claims.trained import SeedGroups
 from repro.commands.options import parse
 from repro.commands.run import RunOptions
 from repro.core.errors import ReproError
-from repro.measurement import environment
-from repro.measurement.records import Record, read_run, read_runs, write_run
+from repro.measurement.records import read_run, read_runs, write_run
 from repro.report.claims_table import ClaimRow, claim_rows
 from repro.report.runs import current_runs
 from repro.site import provenance
@@ -24,7 +24,6 @@ from repro.site import provenance
 SLUG = "elasticzo_table1"
 CLAIM = "B-T1-mnist-fp32-full_zo"
 RESULTS = Path(__file__).parents[1] / "results"
-ENVIRONMENT = environment.capture()
 
 
 def write(
@@ -46,22 +45,18 @@ def write(
         if engine == "native":
             settings["engine"] = engine
         records.append(
-            Record(
-                schema_version=1,
-                artifact=SLUG,
-                profile="paper",
-                config=config,
-                seed=seed,
-                kind="run",
-                point={"dataset": point, "precision": "fp32", "method": "full_zo"},
-                metrics={
+            made(
+                {"dataset": point, "precision": "fp32", "method": "full_zo"},
+                {
                     "test_accuracy": [0.1, accuracy],
                     "diverged": False,
                     "settings": settings,
                     "trained": {"engine": engine},
                 },
+                artifact=SLUG,
+                config=config,
+                seed=seed,
                 utc=utc,
-                environment=ENVIRONMENT,
             )
         )
     return write_run(directory / SLUG, records)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import torch
 
+from made_up import made
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared import subprocesses
 from repro.artifacts.shared.tuning import best_rate
@@ -238,12 +239,9 @@ def test_an_entry_is_all_that_a_new_method_takes(
     plt.close(figure)
 
 
-def made(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
-    given = {"seed": None, "profile": "quick", "utc": "2026-01-01T00:00:00Z", "config": {}} | of
-    return Record(
-        schema_version=1, artifact="zo_methods", kind=kind, point=point, metrics=metrics,
-        environment=capture(), **given,
-    )  # fmt: skip
+def result(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
+    usual = {"artifact": "zo_methods", "seed": None, "profile": "quick"}
+    return made(point, metrics, kind=kind, **usual | of)
 
 
 def point_of(arm: str, device: str = "cpu") -> dict[str, str]:
@@ -259,7 +257,7 @@ def curve(
     device: str = "cpu",
     **of: Any,
 ) -> Record:
-    return made(
+    return result(
         "run",
         point_of(arm, device),
         {
@@ -274,7 +272,7 @@ def curve(
 
 
 def step(arm: str, device: str = "cpu", **of: Any) -> Record:
-    return made("step", point_of(arm, device), {"peak_bytes": 2e6, "weights_bytes": 1e6}, **of)
+    return result("step", point_of(arm, device), {"peak_bytes": 2e6, "weights_bytes": 1e6}, **of)
 
 
 def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> None:
@@ -283,7 +281,7 @@ def test_ranks_are_of_accuracy_with_time_memory_and_published_gains_beside() -> 
         curve("mezo", 0, 0.5, 4),
         curve("mezo", 1, 0.7, 4),
         curve("elasticzo", 0, 0.9, 8),
-        made("run", point_of("bp"), {"divergence": "nan"}, seed=0),
+        result("run", point_of("bp"), {"divergence": "nan"}, seed=0),
     ]
     rows = tables.ranking(records).to_dict("records")
     assert [row["method"] for row in rows] == ["ElasticZO", "MeZO", "BP, SGD"]
@@ -356,7 +354,7 @@ def test_every_method_trains_a_language_model_on_a_gpu(arm: str, tmp_path: Path)
 
 
 def test_the_figure_says_if_every_run_diverged() -> None:
-    failed = made("run", point_of("bp"), {"divergence": "nan"}, seed=0)
+    failed = result("run", point_of("bp"), {"divergence": "nan"}, seed=0)
     figure = zo_methods([step("bp"), failed])
     assert [text.get_text() for text in figure.axes[0].texts] == ["every run diverged"]
     plt.close(figure)
@@ -391,20 +389,20 @@ def test_runs_on_a_gpu_are_compared_apart_from_those_on_a_cpu() -> None:
 def test_older_peaks_of_lora_get_adams_moments() -> None:
     """Two numbers of 4 bytes for each of 1,000 adapter weights, as the present code measures."""
     measured = {"peak_bytes": 90_000, "parameters_bytes": 80_000}
-    base = made("step", point_of("mezo"), measured)
+    base = result("step", point_of("mezo"), measured)
     older = measured | {"parameters_bytes": 84_000}
     newer = older | {"state_bytes": 8_000, "peak_bytes": 98_000}
     for metrics in (older, newer):
-        _, lora = with_present_names([base, made("step", point_of("lora"), metrics)])
+        _, lora = with_present_names([base, result("step", point_of("lora"), metrics)])
         assert lora.metrics == newer
-    other_task = made("step", {**point_of("mezo"), "task": "sst2"}, {"parameters_bytes": 4})
-    alone = made("step", point_of("lora"), older)  # with nothing that tells the adapters' size
+    other_task = result("step", {**point_of("mezo"), "task": "sst2"}, {"parameters_bytes": 4})
+    alone = result("step", point_of("lora"), older)  # with nothing that tells the adapters' size
     assert with_present_names([other_task, alone])[1].metrics == older
 
 
 def test_the_device_of_older_records_is_that_of_their_configuration() -> None:
     older = [
-        made("step", {"task": "sst2", "arm": "mezo"}, {}, config=config)
+        result("step", {"task": "sst2", "arm": "mezo"}, {}, config=config)
         for config in ({}, {"device": "cuda"})
     ]
     points = [record.point for record in with_present_names(older)]
