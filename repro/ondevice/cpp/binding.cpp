@@ -142,6 +142,23 @@ double peak(long (*multiply)(long)) {
     return best;
 }
 
+/// A class of training, with what all have: the weights, the seed, times and memory.
+template <class Training>
+nb::class_<Training> training(nb::module_& m, const char* name) {
+    return nb::class_<Training>(m, name)
+        .def_prop_ro(
+            "parameters",
+            [](Training& self) {
+                return shared(self.network().parameters(), self.network().arena());
+            },
+            nb::rv_policy::reference)
+        .def_prop_rw(
+            "seed", [](Training& self) { return self.settings().seed; },
+            [](Training& self, std::uint64_t seed) { self.settings().seed = seed; })
+        .def("seconds", [](Training& self) { return seconds(self.timers()); })
+        .def_prop_ro("arena_bytes", [](Training& self) { return self.network().arena().bytes(); });
+}
+
 }  // namespace
 
 NB_MODULE(_engine, m) {
@@ -162,7 +179,7 @@ NB_MODULE(_engine, m) {
             "pool_height"_a, "pool_width"_a, "normed"_a, "norm_eps"_a, "norm_momentum"_a,
             "norm_frozen"_a);
 
-    nb::class_<zo::IntTraining>(m, "IntTraining")
+    training<zo::IntTraining>(m, "IntTraining")
         .def(
             "__init__",
             [](zo::IntTraining* at, std::vector<zo::Layer> layers, int tail, int capacity,
@@ -215,25 +232,12 @@ NB_MODULE(_engine, m) {
                 return copied(logits);
             },
             "inputs"_a.noconvert(), "exponent"_a)
-        .def("passes",
-             [](zo::IntTraining& self) {
-                 const zo::IntPasses& passes = self.passes();
-                 return std::make_tuple(copied(passes.plus), copied(passes.minus));
-             })
-        .def_prop_ro(
-            "parameters",
-            [](zo::IntTraining& self) {
-                return shared(self.network().parameters(), self.network().arena());
-            },
-            nb::rv_policy::reference)
-        .def_prop_rw(
-            "seed", [](zo::IntTraining& self) { return self.settings().seed; },
-            [](zo::IntTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
-        .def("seconds", [](zo::IntTraining& self) { return seconds(self.timers()); })
-        .def_prop_ro("arena_bytes",
-                     [](zo::IntTraining& self) { return self.network().arena_bytes(); });
+        .def("passes", [](zo::IntTraining& self) {
+            const zo::IntPasses& passes = self.passes();
+            return std::make_tuple(copied(passes.plus), copied(passes.minus));
+        });
 
-    nb::class_<zo::FloatTraining>(m, "FloatTraining")
+    training<zo::FloatTraining>(m, "FloatTraining")
         .def(
             "__init__",
             [](zo::FloatTraining* at, std::vector<zo::Layer> layers, int tail, int capacity,
@@ -281,25 +285,12 @@ NB_MODULE(_engine, m) {
             },
             "inputs"_a.noconvert())
         .def("move", &zo::FloatTraining::move)
-        .def_prop_ro("statistics",
-                     [](zo::FloatTraining& self) {
-                         nb::list all;
-                         for (std::span<float> one : self.network().statistics())
-                             all.append(nb::cast(shared(one, self.network().arena())));
-                         return all;
-                     })
-        .def_prop_ro(
-            "parameters",
-            [](zo::FloatTraining& self) {
-                return shared(self.network().parameters(), self.network().arena());
-            },
-            nb::rv_policy::reference)
-        .def_prop_rw(
-            "seed", [](zo::FloatTraining& self) { return self.settings().seed; },
-            [](zo::FloatTraining& self, std::uint64_t seed) { self.settings().seed = seed; })
-        .def("seconds", [](zo::FloatTraining& self) { return seconds(self.timers()); })
-        .def_prop_ro("arena_bytes",
-                     [](zo::FloatTraining& self) { return self.network().arena().bytes(); });
+        .def_prop_ro("statistics", [](zo::FloatTraining& self) {
+            nb::list all;
+            for (std::span<float> one : self.network().statistics())
+                all.append(nb::cast(shared(one, self.network().arena())));
+            return all;
+        });
 
     m.attr("noise_piece") = zo::kNoisePiece;
     nb::class_<zo::LatticePass>(m, "LatticePass")

@@ -46,4 +46,14 @@ class ConvWindows {
     std::span<const std::size_t> starts_;            // of each list, and the end of the last
 };
 
+/// Has a job of windows multiply by these taps.
+template <class Windows>
+void set_taps(Windows& job, std::span<const Tap> taps) {
+    job.taps = taps.data();
+    job.tap_count = int(taps.size());
+}
+
+/// The windows that a kernel computes side by side, of so many that are left.
+constexpr int side_by_side(long left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+
 }  // namespace zo

@@ -18,11 +18,6 @@ std::vector<TapReach> reaches(const Layer& l, const FloatMap& map) {
     return taps;
 }
 
-void set_taps(FloatWindows& job, std::span<const Tap> taps) {
-    job.taps = taps.data();
-    job.tap_count = int(taps.size());
-}
-
 }  // namespace
 
 FloatConvolution::FloatConvolution(const Layer& l, const FloatMap& input, bool pooled,
@@ -61,7 +56,7 @@ void FloatConvolution::run_fully_connected(const FloatWindows& common, const Flo
         job.blocks = 1;
         for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
              g += job.windows) {
-            job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
+            job.windows = side_by_side(end - g);
             job.x = in.values.data() + g * in.group();
             job.y = out.at(g, first, 0, 0);
             for (int p = 0; p < job.windows; ++p) {
@@ -118,7 +113,7 @@ void FloatConvolution::run_rows(const FloatWindows& common, const FloatMap& in, 
 void FloatConvolution::run_row(FloatWindows& job, int columns, int most) const {
     for (int p = 0; p < 4; ++p) job.window[p] = job.y_window[p] = p * kGroup;
     for (int left = columns; left > 0; left -= job.windows * job.blocks) {
-        job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        job.windows = side_by_side(left);
         job.blocks = std::min(left / job.windows, most);
         job.x_step = job.y_step = job.windows * kGroup;
         machine_.kernels.windows_f32(job);

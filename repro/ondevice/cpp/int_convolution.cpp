@@ -37,11 +37,6 @@ std::vector<TapReach> reaches(const Layer& l, const IntLayout& layout, bool offs
     return taps;
 }
 
-void set_taps(IntWindows& job, std::span<const Tap> taps) {
-    job.taps = taps.data();
-    job.tap_count = int(taps.size());
-}
-
 }  // namespace
 
 IntConvolution::IntConvolution(const Layer& l, bool signed_input, const Machine& machine,
@@ -161,7 +156,7 @@ Range IntConvolution::run_fully_connected(const IntSums& sums, int groups) const
         job.blocks = 1;
         for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
              g += job.windows) {
-            job.windows = end - g >= 4 ? 4 : end - g >= 2 ? 2 : 1;
+            job.windows = side_by_side(end - g);
             job.x = input_.data() + g * x_group;
             job.y = sums.at(g) + first * kGroup;
             for (int p = 0; p < job.windows; ++p) {
@@ -218,7 +213,7 @@ Range IntConvolution::run_rows(const IntSums& sums, int groups) const {
             job.y_output = std::ptrdiff_t(rows) * columns * kGroup;
             for (int c = 0; c < columns; c += job.windows * job.blocks) {
                 const int left = columns - c;
-                job.windows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+                job.windows = side_by_side(left);
                 job.blocks = left / job.windows;
                 job.x_step = job.windows * pixel;
                 job.y_step = job.windows * kGroup;

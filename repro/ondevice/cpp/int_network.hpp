@@ -39,7 +39,6 @@ class IntNetwork {
     int tail() const { return tail_; }
     int classes() const { return layers_.back().outputs; }
     std::size_t inputs() const;
-    std::size_t arena_bytes() const { return arena_.bytes(); }
     std::span<std::int8_t> parameters() { return parameters_; }
     /// The weights before the tail.
     std::size_t head_parameters() const { return offsets_[tail_]; }

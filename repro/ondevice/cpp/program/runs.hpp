@@ -112,7 +112,7 @@ class IntRun {
         save_bytes(path, {reinterpret_cast<const char*>(state_.data()), state_.size()});
     }
     const Timers& timers() { return training_.timers(); }
-    std::size_t arena_bytes() { return training_.network().arena_bytes(); }
+    std::size_t arena_bytes() { return training_.network().arena().bytes(); }
 
    private:
     /// Fills the state, from a file or at random; returns the exponents.
