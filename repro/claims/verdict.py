@@ -174,6 +174,8 @@ def judging_profiles(claim: Claim) -> tuple[str, ...]:
 def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float | None) -> str:
     """Judge a trained accuracy, or a difference of accuracies.
 
+    A trained accuracy or a difference of accuracies is compared with its prediction interval:
+
     - If the published value lies in the prediction interval, ours is *reproduced*, or *undecided*
       if the interval's half-width exceeds ``CLOSE_POINTS``.
     - An accuracy within ``CLOSE_POINTS`` is *close*, with at least two seeds. There is no such band
@@ -202,7 +204,16 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
 
 
 def judge_ranking(claim: Claim, finding: Finding) -> str:
-    """Judge the least certain gap between neighbours by the interval of its mean."""
+    """Judge a ranking of trained accuracies.
+
+    A ranking is judged by the least certain gap between neighbours, with the confidence interval of
+    its mean:
+
+    - The ranking is *reproduced* if the interval lies above zero.
+    - It is *undecided* if the interval contains zero, or if there is only one seed.
+    - If the interval lies below zero, the ranking is *not reproduced* if all settings are known. If
+      the paper leaves some open, the rule for values applies.
+    """
     gap, interval = finding.ours, finding.interval
     if gap is None or interval is None or abs(gap) <= interval:
         return UNDECIDED
