@@ -1,6 +1,7 @@
 """Format a claim's numbers, the same way wherever they are shown."""
 
 from repro.claims.claim import SIGNS
+from repro.claims.verdict import CLOSE_POINTS
 from repro.report.claims_table import ClaimRow
 
 CAVEAT = "Adjusted values (Holm) allow for the number of rankings of this figure or table."
@@ -37,6 +38,8 @@ def ours(row: ClaimRow) -> str:
         return f"{row.ours:.4g} {unit(row)}"
     # decimals below its two digits would mean nothing; :g writes 2600, where :.2g writes 2.6e+03
     spread = f"{float(f'{row.interval:.2g}'):g}"
+    if float(spread) <= CLOSE_POINTS < row.interval:
+        spread = f"{row.interval:.2f}"  # a reader sees that it exceeds the limit of a verdict
     digits = max(row.digits, len(spread.partition(".")[2]))
     return f"{row.ours:.{digits}f} ± {spread} {unit(row)}"
 

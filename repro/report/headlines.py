@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEADLINES: Mapping[str, str] = {
-    "A1": "In the same memory MeZO trains a model at least 2 × as large as BP",  # noqa: RUF001
+    "A1": "In the same memory MeZO trains a model 2 × as large (more layers)",  # noqa: RUF001
     "A2": "MeZO takes up to 25 × less memory than BP at long contexts",  # noqa: RUF001
     "A8-llama-7b": "Llama 2 7B by MeZO takes 17 GB at batch 8 and 1,024 tokens",
     "A9-order": "In BP's memory a larger model by MeZO ends higher",

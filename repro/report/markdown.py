@@ -145,13 +145,16 @@ def caution(rows: Sequence[ClaimRow]) -> str:
     ours = sum(not row.is_stated for row in rows)
     fitted = sum(row.verdict == REPRODUCED and row.artifact in FITTED for row in rows)
     chosen = sum(row.verdict == CORRECTED and UNIQUE in row.correction for row in rows)
-    differing = sum(row.verdict == UNDECIDED and row.differs for row in rows)
+    differing = [row for row in rows if row.verdict == UNDECIDED and row.differs]
+    reversed_ = sum(row.p_value is not None for row in differing)
     return (
         f"{ours} statements are our reading of the papers. {fitted} of the reproduced are a fit, "
         "not a test: their equations were reconstructed from the printed numbers (Figs. 4 to 6 of "
         f"ElasticZO). {chosen} of those with a correction are a fit, too: the reading of the "
         "equations was chosen because it gives the printed numbers (Fig. 3 of MeZO). "
-        f"{differing} of the undecided have a published number outside our interval."
+        f"In {len(differing)} of the undecided our result differs: {len(differing) - reversed_} "
+        f"numbers lie outside our interval, and {reversed_} rankings are reversed. They are "
+        "undecided because the paper leaves settings open."
     )
 
 

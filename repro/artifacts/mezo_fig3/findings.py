@@ -27,7 +27,7 @@ _LAYERS = (
     "BP holds no gradients of embedding and output layer, and checkpointing keeps ceil(sqrt(L)) "
     f"layers: {UNIQUE}"
 )
-_READ_AT = {"A2": "the printed number is the saving at N = 16,384"}
+_READ_AT = {"A2": f"the printed number is the saving at N = 16,384: {UNIQUE}"}
 """Corrections of where a number was read."""
 _MODERATE = 512
 """The N that we take for the paper's "moderate" and "smaller" contexts."""
@@ -161,8 +161,8 @@ def _model_size() -> list[Finding]:
             "ratio of parameters at N = 32768 by equations (2) and (3) if the 7B grows in depth; "
             f"{orders[True]:.0f} x with checkpointing",
             corrected=float(RECOVERED.ratio(sizes_of(LLAMA2_7B, 2, context=16384))),
-            correction="25x is the saving in memory for one model at N = 16,384 (section 2.4); "
-            "at equal memory the ratio of the model sizes is far larger",
+            correction="25x is the saving in memory for one model (section 2.4); at equal memory "
+            f"the ratio of the model sizes is far larger; read at N = 16,384: {UNIQUE}",
         ),
     ]
 
