@@ -263,19 +263,18 @@ def run_session(
     end = time.monotonic() + 60 * minutes
     left, failed = [], []
     for job in jobs:
-        if job.artifact and is_recorded(job, out, here):
-            say(f"{job.name}: recorded before")
-            continue
-        if missing := job.missing():
-            left.append(job)
-            say(f"{job.name}: not in the data cache: {', '.join(missing)}; see docs/gpu.md")
-            continue
-        remaining = (end - time.monotonic()) / 60
-        if job.minutes > remaining:
-            left.append(job)
-            continue
         start = time.monotonic()
         try:
+            if job.artifact and is_recorded(job, out, here):
+                say(f"{job.name}: recorded before")
+                continue
+            if missing := job.missing():
+                left.append(job)
+                say(f"{job.name}: not in the data cache: {', '.join(missing)}; see docs/gpu.md")
+                continue
+            if job.minutes > (end - start) / 60:
+                left.append(job)
+                continue
             if job.artifact is None:
                 _run_tests()
             else:

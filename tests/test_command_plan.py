@@ -378,6 +378,10 @@ def test_wrong_options_are_usage_errors(
             2,
             "4 heads do not divide the hidden size 255",
         ),
+        (json.dumps({**CONFIG, "tie_word_embeddings": "no"}), 2, "= 'no': must be true or false"),
+        (json.dumps({**CONFIG, "attention_bias": 1}), 2, "attention_bias = 1: must be true or"),
+        (json.dumps({**CONFIG, "num_key_value_heads": 0}), 2, "num_key_value_heads = 0: must be"),
+        (json.dumps({**CONFIG, "head_dim": 0}), 2, "head_dim = 0: must be"),
         (None, 1, "cannot read"),
     ],
 )
@@ -394,6 +398,20 @@ def test_wrong_files(
     assert message in capsys.readouterr().err
 
 
+def test_a_family_of_too_few_blocks_for_the_tail_has_no_entry(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The models of gemma3 have at most 26 blocks."""
+    assert main(["plan", "--budget", "16GB", "--tail", "27"]) == 0
+    shown = capsys.readouterr().out
+    heads = next(line for line in shown.splitlines() if line.startswith("family")).split()
+    gemma = next(line for line in shown.splitlines() if line.startswith("gemma3 ")).split()
+    cells = dict(zip(heads, gemma, strict=True))
+    assert cells["elasticzo"] == "-"
+    assert cells["mezo"] != "-"
+    assert "gemma3: no model has 27 blocks for elasticzo" in shown
+
+
 def test_unknown_names_get_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--budget", "1GB", "--model", "llama-9"]) == 1
     error = capsys.readouterr().err
@@ -401,6 +419,8 @@ def test_unknown_names_get_the_known_ones(capsys: pytest.CaptureFixture[str]) ->
     assert "or a known model (llama-" in error
     assert main(["plan", "--budget", "1GB", "--model", "./my-model"]) == 1
     assert "no such file: ./my-model" in capsys.readouterr().err
+    assert main(["plan", "--budget", "1GB", "--model", "a" * 300]) == 1
+    assert "give a directory with a config.json" in capsys.readouterr().err
     assert main(["plan", "--budget", "1GB", "--model", "?"]) == 1
     assert "smollm2-135m, smollm2-360m" in capsys.readouterr().err
 

@@ -413,8 +413,15 @@ def test_no_damage_of_a_checkpoint_passes(tmp_path: Path) -> None:
         assert not checkpoint.path.exists()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
+    ],
+)
 def test_a_state_that_the_memory_cannot_hold_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
 ) -> None:
     checkpoint = Checkpoint(tmp_path / "state.pt")
     checkpoint.save(state())
@@ -422,12 +429,13 @@ def test_a_state_that_the_memory_cannot_hold_is_kept(
 
     def full(*_: Any, map_location: str, **__: Any) -> None:
         assert map_location == "cpu"  # also if this machine has a GPU, which may be full
-        raise torch.OutOfMemoryError
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "load", full)
-        with pytest.raises(torch.OutOfMemoryError), checkpoint.explained():
+        with pytest.raises(RuntimeError) as raised, checkpoint.explained():
             checkpoint.load()
+        assert raised.value is error
     assert checkpoint.path.read_bytes() == content
 
 
@@ -481,12 +489,7 @@ def test_a_configuration_without_finite_numbers_is_refused(
 @pytest.mark.parametrize("value", [0, -1, 1.5, "8", [8], True, 10**400, 2**40])
 @pytest.mark.parametrize("key", [k for k in LLAMA if k != "model_type"] + ["head_dim"])
 def test_a_size_that_no_model_has_is_refused(key: str, value: Any) -> None:
-    if value in (0, None) and key in ("head_dim", "num_key_value_heads"):
-        pytest.skip("transformers takes its default then")
-    names = {"num_key_value_heads": "kv_heads", "head_dim": "head_size"}
-    with pytest.raises(
-        UsageError, match=f"{names.get(key, key)}.*must be|a value has the wrong type"
-    ):
+    with pytest.raises(UsageError, match=f"{key}.*must be|a value has the wrong type"):
         architecture({**LLAMA, key: value})
 
 

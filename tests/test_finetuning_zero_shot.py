@@ -184,6 +184,12 @@ def test_a_prompt_longer_than_the_positions_is_refused(
     assert found["truncated"]["validation"] > 0
 
 
+@pytest.mark.parametrize("items", [2.5, -1, True])
+def test_a_number_of_items_is_whole(items: Any) -> None:
+    with pytest.raises(UsageError, match=r"items = .*must be a whole number of at least 0"):
+        zero_shot("tiny-llama", "yesno-facts", context=24, items=items)
+
+
 class HostReads(TorchDispatchMode):
     """Counts the values that are read on the host, for each of which a GPU is waited for."""
 

@@ -131,10 +131,30 @@ def test_a_job_that_fails_in_any_way_leaves_the_others_their_time(
     assert "second: failed: damaged" in said
 
 
+@pytest.mark.usefixtures("as_if_cuda")
+def test_a_damaged_record_of_one_artifact_ends_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(harness, "run_artifact", lambda artifact, *_: ran.append(artifact.slug))
+    damaged = tmp_path / "mezo_fig3_gpu" / "quick-20260101T000000Z-0000000.jsonl"
+    damaged.parent.mkdir()
+    damaged.write_text('{"schema_version": 1, "arti')
+    said: list[str] = []
+    first, other = job("first"), job("other")
+    assert other.artifact is not None
+    other = replace(other, artifact=replace(other.artifact, slug="another"))
+    assert not gpu.run_session(5, tmp_path, [first, other], said.append)
+    assert ran == ["another"]
+    assert any(line.startswith("first: failed: ") for line in said)
+
+
 def test_another_gpus_records_are_not_taken_for_done(recorded: tuple[Path, list[str]]) -> None:
     here = environment.capture()
     assert gpu.is_recorded(job(), recorded[0], here)
-    assert not gpu.is_recorded(job(), recorded[0], msgspec.structs.replace(here, gpu="another"))
+    for change in ({"gpu": "another"}, {"source_sha256": "of other code"}):
+        other = msgspec.structs.replace(here, **change)
+        assert not gpu.is_recorded(job(), recorded[0], other)
 
 
 def device_count() -> int:

@@ -51,7 +51,8 @@ def test_of_two_runs_of_one_length_the_newest_counts() -> None:
 
 def test_a_run_that_diverged_late_had_not_diverged_before() -> None:
     whole = cloud_run(200, "2026-01-01T00:00:00Z")
-    metrics = dict(whole.metrics, diverged=True, seconds=[1.0] * 79)
+    ending = {"diverged": True, "divergence": "epoch 80: nan"}
+    metrics = dict(whole.metrics, seconds=[1.0] * 79, **ending)
     for name in ("test_accuracy", "test_loss", "train_loss"):
         metrics[name] = metrics[name][:80]  # before training and after 79 epochs
     diverged = msgspec.structs.replace(whole, metrics=metrics)
@@ -60,6 +61,7 @@ def test_a_run_that_diverged_late_had_not_diverged_before() -> None:
         found = PriorResults([diverged]).metrics("run", POINT, 0, {**settings, "epochs": epochs})
         assert found is not None
         assert found["diverged"] is expected, epochs
+        assert bool(found["divergence"]) is expected, epochs
 
 
 def test_a_later_run_with_other_settings_replaces_a_longer_one() -> None:

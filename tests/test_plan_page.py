@@ -5,7 +5,7 @@ import random
 import re
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -173,6 +173,27 @@ def test_the_pages_formula_is_that_of_python(tmp_path: Path, rounds: int) -> Non
             },
             rel=1e-12,
         )
+
+
+@pytest.mark.parametrize("tail", [0, 1, 20])
+def test_the_pages_largest_models_are_those_of_the_command(tmp_path: Path, tail: int) -> None:
+    setting, budget = replace(SETTING, tail=tail), 2e9
+    page_script = script(made(), "page")
+    found = re.search(r"^function largestModel.*?^}", page_script, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    source = f"{script(made(), 'formula')}\n{found[0]}\nconst DATA = {script(made(), 'data')};"
+    expression = f"""
+JSON.stringify(DATA.methods.map((method) => {list(FAMILIES)}.map((family) => {{
+  const s = Object.assign(new Setting(), {json.dumps(asdict(setting))});
+  const models = DATA.models.filter((model) => model.family === family);
+  const largest = largestModel(models, method, s, {budget});
+  return largest && largest.name;
+}})))"""
+    methods = list(TRAINING_METHODS.values())
+    chosen = choose(list(FAMILIES), methods, setting, budget, shorten=True)
+    by_pair = {(choice.method.slug, choice.family): choice.model for choice in chosen}
+    ours = [[by_pair.get((method.slug, family)) for family in FAMILIES] for method in methods]
+    assert evaluated(source, expression, tmp_path) == ours
 
 
 def test_the_page_has_everything_in_it() -> None:

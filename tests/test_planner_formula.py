@@ -1,5 +1,6 @@
 """The planner's formula: what it counts by hand, what autograd keeps, and what always holds."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -263,6 +264,11 @@ def test_a_known_number_above_the_limit_does_not_raise_it() -> None:
     assert not asked  # what costs more fits, so the limit does
     assert largest_by_secants(cost, 150, 100, (200, 200.0)) == 100
     assert largest_by_secants(cost, 50, 100, (200, 200.0)) == 50
+
+
+def test_a_number_that_no_step_has_is_left_out() -> None:
+    assert largest_by_secants(lambda _: math.inf, 100, 100, (200, 200.0)) == 0
+    assert largest_by_secants(lambda x: x if x < 70 else math.inf, 90, 100, (1, 1.0)) == 69
 
 
 @pytest.mark.parametrize("slug", ["mezo", "mezo-lora"])

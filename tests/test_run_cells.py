@@ -122,6 +122,28 @@ def test_longer_run_continues_the_longest_shorter_one(tmp_path: Path, steps: lis
         assert two[name] == whole[name][:3]
 
 
+def test_a_run_goes_on_from_whichever_state_is_the_furthest(
+    tmp_path: Path, steps: list[None]
+) -> None:
+    """Two steps an epoch: a run of 6 epochs killed after one, and whole runs of 3 and of 4."""
+    store = CheckpointStore(tmp_path)
+    whole = train_run(task(replace(SGD, epochs=6), tmp_path / "whole"))
+    train_run(task(replace(SGD, epochs=1), tmp_path))
+    begun = store.checkpoint(replace(SGD, epochs=1)).read()
+    assert begun is not None
+    store.take_over(replace(SGD, epochs=6), begun)
+    for epochs in (3, 4):
+        train_run(task(replace(SGD, epochs=epochs), tmp_path))
+    store.checkpoint(replace(SGD, epochs=4)).path.write_bytes(b"damaged")
+    steps.clear()
+    longer = train_run(task(replace(SGD, epochs=8), tmp_path))
+    assert len(steps) == 2 * (8 - 3)
+    assert longer["test_loss"][:7] == whole["test_loss"]
+    steps.clear()
+    assert train_run(task(replace(SGD, epochs=6), tmp_path))["test_loss"] == whole["test_loss"]
+    assert len(steps) == 2 * (6 - 3)
+
+
 def test_shorter_run_and_run_in_integers_are_trained_on_their_own(tmp_path: Path) -> None:
     longer = train_run(task(replace(SGD, epochs=3), tmp_path))
     shorter = train_run(task(SGD, tmp_path))

@@ -340,6 +340,15 @@ def test_a_survey_tells_done_from_begun_and_from_to_do(
     with pytest.raises(UnknownRunsError):
         list(longer.run([replace(SGD, seed=0, epochs=5)]))
     assert longer.lines()[0].startswith("begun, 2 of 5 epochs")  # it continues the shorter run
+    started, missing = (replace(SGD, seed=0, start=replace(SGD, seed=seed)) for seed in (0, 5))
+    train_run(TrainingTask(started, store, {}))
+    store.checkpoint(replace(SGD, seed=0)).remove()
+    starts = DryRunExecutor(here)
+    with pytest.raises(UnknownRunsError, match="1 training run"):
+        list(starts.run([started, missing]))
+    # the start of a run that is done is not needed any more
+    states = [line.split("mnist")[0].strip() for line in starts.lines()]
+    assert (states, next(iter(starts.seen))) == (["done", "to do", "to do"], started)
     assert not (tmp_path / "out").exists()
     capsys.readouterr()
 

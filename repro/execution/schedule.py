@@ -211,8 +211,6 @@ class DryRunExecutor:
         store = CheckpointStore.of(self.environment, self.threads)
         missing = 0
         for run in dict.fromkeys(runs):
-            if run.start:
-                self._see(run.start, store)
             metrics = self._see(run, store)
             if metrics is None:
                 missing += 1
@@ -227,6 +225,8 @@ class DryRunExecutor:
 
     def _see(self, run: NetworkRun, store: CheckpointStore) -> dict[str, Any] | None:
         progress = store.progress(run)
+        if run.start and progress.metrics is None:
+            self._see(run.start, store)
         if progress.metrics is not None:
             self.seen[run] = "done"
         elif progress.epochs:

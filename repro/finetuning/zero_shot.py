@@ -15,7 +15,7 @@ from torch import Tensor
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import Dtype
 from repro.core.progress import now_and_then
-from repro.core.validation import require_not_negative, require_positive_int
+from repro.core.validation import require_positive_int, require_whole
 from repro.data.splits import Indices
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
@@ -69,7 +69,7 @@ def zero_shot(
     require_device(device)
     for name, value in (("N", context), ("batch", batch), ("calibration_items", calibration_items)):
         require_positive_int(name, value)
-    require_not_negative("items", items)
+    require_whole("items", items)
     task = get_task(task)
     pretrained = load_base(model_name, dtype)
     found = load_items(

@@ -39,7 +39,7 @@ def free_bytes() -> int:
     try:
         lines = _MACHINE.read_text().splitlines()
         free = int(dict(line.split(":", 1) for line in lines)["MemAvailable"].split()[0]) * 1024
-    except OSError:
+    except (OSError, KeyError):  # no such file, or a kernel or container that does not say
         free = memory_of("cpu")
     try:
         limit = (_CONTAINER / "memory.max").read_text().strip()
@@ -51,6 +51,14 @@ def free_bytes() -> int:
         return free
     cached = int(dict(line.split() for line in lines)["inactive_file"])
     return min(free, int(limit) - taken + cached)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether PyTorch raised ``error`` because a device or the host lacks memory."""
+    import torch
+
+    # the host's allocator has no error type of its own
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def require_same_bits() -> None:

@@ -37,6 +37,8 @@ def beginning_of(metrics: Mapping[str, Any], epochs: int) -> dict[str, Any]:
     for name in _CURVES:
         found[name] = found[name][: epochs + 1]
     found["seconds"] = found["seconds"][:epochs]
-    found["diverged"] = found["diverged"] and len(found["seconds"]) < epochs
+    if len(found["seconds"]) == epochs:  # whatever ended the run came later
+        found["diverged"] = False
+        found |= {"divergence": ""} if "divergence" in found else {}
     found["settings"] = {**found["settings"], "epochs": epochs}
     return found

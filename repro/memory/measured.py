@@ -17,7 +17,7 @@ import torch
 
 from repro.core.leftovers import scratch_directory
 from repro.core.validation import require_positive_int
-from repro.measurement.device import Device, require_device
+from repro.measurement.device import Device, is_out_of_memory, require_device
 from repro.memory.step import StepSpec, build_model, make_batch, make_step
 
 if TYPE_CHECKING:
@@ -106,10 +106,8 @@ def measure_step(
     on_device = _on_cuda if device == "cuda" else _on_host
     try:
         return on_device(build, start)
-    except torch.OutOfMemoryError:
-        return None
     except RuntimeError as error:
-        if "can't allocate memory" in str(error):  # the host allocator has no own error type
+        if is_out_of_memory(error):
             return None
         raise
 

@@ -148,12 +148,14 @@ def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: AN
         "layers": _size(config, "num_hidden_layers"),
         "hidden": hidden,
         "heads": heads,
-        "kv_heads": config.get("num_key_value_heads") or heads,
-        "head_size": config.get("head_dim") or _quotient(hidden, heads),
+        "kv_heads": _size_or(config, "num_key_value_heads", heads),
+        "head_size": _quotient(hidden, heads)
+        if config.get("head_dim") is None
+        else _size(config, "head_dim"),
         "feed_forward": _size(config, "intermediate_size"),
         "vocabulary": _size(config, "vocab_size"),
         "positions": _size(config, "max_position_embeddings"),
-        "tied": config.get("tie_word_embeddings", False),
+        "tied": _flag(config, "tie_word_embeddings", default=False),
         "activation": _activation(config.get("hidden_act", "silu")),
     }
     return Architecture(**values | differences)
@@ -161,7 +163,7 @@ def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: AN
 
 def _llama(config: Config) -> Architecture:
     _require_heads_divide(config)
-    mlp_bias = bool(config.get("mlp_bias", False))
+    mlp_bias = _flag(config, "mlp_bias", default=False)
     return _llama_like(config, **_attention_bias(config), feed_forward_bias=mlp_bias)
 
 
@@ -208,7 +210,7 @@ def _gemma3(config: Config) -> Architecture:
 def _stablelm(config: Config) -> Architecture:
     if config.get("qk_layernorm"):
         raise _unknown(config, "qk_layernorm")
-    parallel = bool(config.get("use_parallel_residual", False))
+    parallel = _flag(config, "use_parallel_residual", default=False)
     return _llama_like(
         config,
         norm="layer",
@@ -216,7 +218,7 @@ def _stablelm(config: Config) -> Architecture:
         parallel=parallel,
         joined_rotation=True,
         held=0 if parallel else 2,
-        qkv_bias=bool(config.get("use_qkv_bias", False)),
+        qkv_bias=_flag(config, "use_qkv_bias", default=False),
     )
 
 
@@ -244,7 +246,7 @@ def _gpt_neox(config: Config) -> Architecture:
         config,
         norm="layer",
         gated=False,
-        parallel=bool(config.get("use_parallel_residual", True)),
+        parallel=_flag(config, "use_parallel_residual", default=True),
         activation=_activation(config.get("hidden_act", "gelu")),
         joined_rotation=True,
         fused_qkv=True,
@@ -263,13 +265,13 @@ def _gpt2(config: Config) -> Architecture:
         "hidden_size": hidden,
         "num_hidden_layers": _size(config, "n_layer"),
         "num_attention_heads": _size(config, "n_head"),
-        "intermediate_size": config.get("n_inner") or 4 * hidden,
+        "intermediate_size": _size_or(config, "n_inner", 4 * hidden),
         "vocab_size": _size(config, "vocab_size"),
         "max_position_embeddings": _size(config, "n_positions"),
     }
     return _llama_like(
         renamed,
-        tied=config.get("tie_word_embeddings", True),
+        tied=_flag(config, "tie_word_embeddings", default=True),
         norm="layer",
         gated=False,
         activation=_activation(config.get("activation_function", "gelu_new")),
@@ -288,12 +290,12 @@ def _opt(config: Config) -> Architecture:
     hidden = _size(config, "hidden_size")
     if config.get("word_embed_proj_dim", hidden) != hidden:
         raise _unknown(config, "word_embed_proj_dim")
-    if not config.get("do_layer_norm_before", True):
+    if not _flag(config, "do_layer_norm_before", default=True):
         raise _unknown(config, "do_layer_norm_before")
-    bias = bool(config.get("enable_bias", True))
+    bias = _flag(config, "enable_bias", default=True)
     return _llama_like(
         {**config, "intermediate_size": _size(config, "ffn_dim")},
-        tied=config.get("tie_word_embeddings", True),
+        tied=_flag(config, "tie_word_embeddings", default=True),
         norm="layer",
         gated=False,
         activation=_activation(config.get("activation_function", "relu")),
@@ -310,18 +312,18 @@ def _falcon(config: Config) -> Architecture:
     if config.get("alibi"):
         raise _unknown(config, "alibi")
     hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
-    new = bool(config.get("new_decoder_architecture", False))
-    own = (config.get("num_kv_heads") or heads) if new else heads
-    parallel = new or bool(config.get("parallel_attn", True))
+    new = _flag(config, "new_decoder_architecture", default=False)
+    own = _size_or(config, "num_kv_heads", heads) if new else heads
+    parallel = new or _flag(config, "parallel_attn", default=True)
     two = new and config.get("num_ln_in_parallel_attn") in (None, 2)
-    bias = bool(config.get("bias", False))
+    bias = _flag(config, "bias", default=False)
     return _llama_like(
         {
             **config,
-            "intermediate_size": config.get("ffn_hidden_size") or 4 * hidden,
+            "intermediate_size": _size_or(config, "ffn_hidden_size", 4 * hidden),
         },
-        kv_heads=1 if config.get("multi_query", True) and not new else own,
-        tied=config.get("tie_word_embeddings", True),
+        kv_heads=1 if _flag(config, "multi_query", default=True) and not new else own,
+        tied=_flag(config, "tie_word_embeddings", default=True),
         norm="layer",
         norms=2 if two or not parallel else 1,
         gated=False,
@@ -340,7 +342,7 @@ def _falcon(config: Config) -> Architecture:
 
 
 def _attention_bias(config: Config, *, default: bool = False) -> dict[str, Any]:
-    bias = bool(config.get("attention_bias", default))
+    bias = _flag(config, "attention_bias", default=default)
     return {"qkv_bias": bias, "output_bias": bias}
 
 
@@ -348,6 +350,22 @@ def _size(config: Config, key: str) -> int:
     most = MOST_LAYERS if key in _LAYERS else LARGEST_SIZE
     where = f"configuration of type {config.get('model_type')!r}: {key}"
     return require_whole(where, config.get(key), 1, most)
+
+
+def _size_or(config: Config, key: str, otherwise: int) -> int:
+    """Return a size, or ``otherwise`` where it is missing or null."""
+    return otherwise if config.get(key) is None else _size(config, key)
+
+
+def _flag(config: Config, key: str, *, default: bool) -> bool:
+    """Return a setting that is true or false; null is false, as for transformers."""
+    value = config.get(key, default)
+    if not isinstance(value, bool | None):
+        raise UsageError(
+            f"configuration of type {config.get('model_type')!r}: {key} = {value!r:.40}: must be "
+            "true or false"
+        )
+    return bool(value)
 
 
 def _require_heads_divide(config: Config) -> None:

@@ -8,6 +8,7 @@ many key/value heads as heads, an untied vocabulary of 32000, and 4096 positions
 import difflib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ def named(name: str) -> Model:
         msg = "model = '': must be a name; give a config.json, a name on the hub or a known model"
         raise UsageError(msg)
     path = Path(name)
-    if path.exists():
+    if os.path.exists(name):  # noqa: PTH110 - pathlib raises for a name that is too long
         return Model(name, str(path), _of_path(path))
     if names_a_path(name):
         raise ReproError(f"no such file: {name}; give a config.json, or a directory with one")

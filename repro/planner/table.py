@@ -60,14 +60,22 @@ def choices_text(
     rows = []
     for family in dict.fromkeys(choice.family for choice in chosen):
         models = {c.method.slug: c.model for c in chosen if c.family == family}
-        names = (models[slug] for slug in slugs)
+        names = (models.get(slug) for slug in slugs)
         rows.append([family, *("-" if n is None else short_name(n, family) for n in names)])
     few = "use all of theirs" if shortened else "are left out"
     other = dict.fromkeys(c.family for c in chosen if c.attention != setting.attention)
+    pairs = {(c.family, c.method.slug) for c in chosen}
+    # only a tail of more blocks than any of its models has leaves a family out
+    short = {slug: [row[0] for row in rows if (row[0], slug) not in pairs] for slug in slugs}
     closing = [
         "Each column shows the largest model that fits with that --method, by the formula.",
         f"Models with fewer than {setting.context} positions {few}.",
         *(f"{family}: eager attention, because its class has no SDPA." for family in other),
+        *(
+            f"{', '.join(names)}: no model has {setting.tail} blocks for {slug}."
+            for slug, names in short.items()
+            if names
+        ),
         NOT_COUNTED,
     ]
     return _joined([_setting_line(setting, budget)], _table(["family", *slugs], rows), closing)

@@ -17,6 +17,7 @@ import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
+from repro.measurement.device import is_out_of_memory
 
 _DIGEST = hashlib.sha256().digest_size
 _BLOCK = 1 << 20
@@ -61,10 +62,10 @@ class Checkpoint:
         try:
             # to the host, as a driver without a GPU reads the states of nodes that have one
             state = torch.load(file, weights_only=True, map_location="cpu")
-        except torch.OutOfMemoryError:  # a RuntimeError that says nothing about the file
-            raise
-        except (*_MISFITS, EOFError, pickle.UnpicklingError):  # intact, but of another program
-            return None
+        except (*_MISFITS, EOFError, pickle.UnpicklingError) as error:
+            if is_out_of_memory(error):  # which says nothing about the file
+                raise
+            return None  # intact, but of another program
         return state if isinstance(state, dict) else None
 
     def save(self, state: dict[str, Any]) -> None:
@@ -97,9 +98,9 @@ class Checkpoint:
         """
         try:
             yield
-        except torch.OutOfMemoryError:
-            raise
         except (*_MISFITS, UsageError) as error:
+            if is_out_of_memory(error):
+                raise
             raise ReproError(
                 f"{self.path}: not a checkpoint of this run ({type(error).__name__}: {error}); "
                 "remove the file to start the run again"

@@ -62,8 +62,7 @@ class CheckpointStore:
 
     def progress(self, run: NetworkRun) -> RunProgress:
         """Return the progress of ``run``, or of a shorter run that it will continue."""
-        path = self._shorter(run) or self.checkpoint(run).path
-        checkpoint = Checkpoint(path)
+        checkpoint = self.furthest(run)
         with checkpoint.explained():
             return _progress(run, checkpoint.load())
 
@@ -79,26 +78,26 @@ class CheckpointStore:
             atomic.replace(checkpoint.path, content)
 
     def continue_shorter(self, run: TrainingRun) -> None:
-        """Give a float32 run without a state that of the longest equal run of fewer epochs.
+        """Give ``run`` the state of a shorter run if that is further than its own."""
+        own, found = self.checkpoint(run), self.furthest(run)
+        if found != own and (content := found.read()):
+            atomic.replace(own.path, content)
 
-        Its learning rate is set epoch by epoch, so both runs are the same so far. The schedules of
-        a run in integers span its whole length.
+    def furthest(self, run: TrainingRun) -> Checkpoint:
+        """Return the checkpoint of ``run``, or of an equal float32 run of fewer epochs if further.
+
+        The learning rate of float32 is set epoch by epoch, so both runs are the same so far. The
+        schedules of a run in integers span its whole length.
         """
-        shorter = self._shorter(run)
-        if shorter and (content := Checkpoint(shorter).read()):
-            atomic.replace(self.checkpoint(run).path, content)
-
-    def _shorter(self, run: TrainingRun) -> Path | None:
-        """Return the file of the shorter run that ``run`` can continue, if it has no own state."""
+        own = self.checkpoint(run)
         if not isinstance(run, NetworkRun) or run.precision != "fp32":
-            return None
-        if self.checkpoint(run).path.exists():
-            return None
-        paths = (
-            self.checkpoint(replace(run, epochs=epochs)).path
-            for epochs in range(run.epochs - 1, 0, -1)
-        )
-        return next((path for path in paths if path.exists()), None)
+            return own
+        equal = (replace(run, epochs=epochs) for epochs in range(run.epochs, 0, -1))
+        stored = [one for one in map(self.checkpoint, equal) if one.path.exists()]
+        if not any(one != own for one in stored):
+            return own
+        # its own if several are as far, since max takes the first
+        return max(stored, key=_epochs)
 
     @contextmanager
     def locked(self, run: TrainingRun) -> Iterator[None]:
@@ -144,6 +143,12 @@ def identity(environment: Environment) -> str:
         environment.gpu,
     ]
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def _epochs(checkpoint: Checkpoint) -> int:
+    with checkpoint.explained():
+        state = checkpoint.load()
+        return -1 if state is None else Curve(**state["curve"]).epochs
 
 
 def _progress(run: NetworkRun, state: dict[str, Any] | None) -> RunProgress:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repro.core.progress import now_and_then
+from repro.measurement.device import is_out_of_memory
 from repro.training.loop import train
 from repro.training.run import NetworkRun, TrainingRun
 from repro.training.store import CheckpointStore
@@ -56,8 +57,8 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
                 # trained before its code was committed; the store holds runs of equal code only
                 curve.trained |= task.code
             return training.metrics(curve)
-        except torch.OutOfMemoryError as error:
-            if not run.is_timed:
+        except RuntimeError as error:
+            if not (run.is_timed and is_out_of_memory(error)):
                 raise
             return {"out_of_memory": " ".join(str(error).split())}
 
@@ -65,8 +66,8 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
 def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
     """Return the last state of ``run`` in the store of ``task``, training it first if needed."""
     stored = task.store.checkpoint(run)
-    # of a run without a state of its own, ``progress`` tells that of a shorter one
-    if task.store.progress(run).metrics is None or not stored.path.exists():
+    # a shorter run may have diverged before the end of this one, whose state it then is
+    if task.store.progress(run).metrics is None or task.store.furthest(run) != stored:
         train_run(replace(task, run=run))
     state = stored.load()
     assert state is not None  # noqa: S101 - for the type checker: the run has written it
