@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +17,14 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from torch.utils.flop_counter import FlopCounterMode
 
 from made_up import made
 from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.names import Dtype
 from repro.data.text.tasks import task_of_seed
+from repro.finetuning import fine_tune
 from repro.finetuning.arms import ARMS, Arm, NoiseName
 from repro.finetuning.base_models import load_base
 from repro.finetuning.items import load_items
@@ -105,12 +107,39 @@ def test_the_curve_has_a_point_at_equal_times(mezo: dict[str, Any]) -> None:
     assert mezo["steps"] == [0, 3, 6, 8, 11]
     assert mezo["seconds"] == [steps * STEP for steps in mezo["steps"]]
     assert mezo["forward_passes"] == [2 * steps for steps in mezo["steps"]]
-    assert mezo["flops"][-1] > mezo["flops"][1] > 0
     assert len(mezo["train_loss"]) == RUN.evaluations
     assert mezo["items"]["final"] == 48
     assert mezo["cpu_seconds"] == [1.5 * seconds for seconds in mezo["seconds"]]
     assert mezo["majority"] == {"monitored": 0.5, "final": 0.5}
     assert mezo["truncated"] == {"training": 0, "final": 0}
+
+
+def test_flops_and_cut_prompts_are_those_of_the_batches_that_were_drawn(tmp_path: Path) -> None:
+    """Prompts of 5 to 5 + 39 tokens, cut at 40, in batches of 16, 32 and 40 columns."""
+    rows = [f"{'Alma ' * (n % 40)}lives in {('Rome', 'Oslo')[n % 2]}\t{n % 2}" for n in range(120)]
+    for split in ("train", "validation"):
+        (tmp_path / f"{split}.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+        rows = [f"Boris {row}" for row in rows]  # the validation rows are no training rows
+    path = tmp_path / "where.toml"
+    path.write_text(
+        'template = "{text} . Yes or"\ntrain = "train.tsv"\nvalidation = "validation.tsv"\n'
+        'truncate = "text"\n[answers]\n0 = " Yes"\n1 = " No"\n'
+    )
+    run = replace(RUN, dataset=str(path), context=40)
+    found = train_run(task(run, tmp_path))
+    learner, widths, total = _learner(run), set(), [0]
+    for batch in _batches(found["steps"][-1], run):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            learner.classifier.loss(batch)
+        widths.add(batch.tokens.shape[1])
+        total.append(total[-1] + 2 * counter.get_total_flops())
+    assert len(widths) > 1
+    assert found["flops"] == [total[steps] for steps in found["steps"]]
+    sizes = {"tuning": run.tuning_items, "monitored": run.monitored_items, "final": run.final_items}
+    items = load_items(run.dataset, tiny_llama().tokenizer, **sizes)
+    for which, split in (("training", items.train), ("final", items.validation)):
+        whole = [len(split.prompt(int(index), 10_000)) for index in getattr(items, which)]
+        assert found["truncated"][which] == sum(length > 40 for length in whole) > 0
 
 
 def test_backprop_learns_a_batch(tmp_path: Path) -> None:
@@ -273,6 +302,31 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(
     assert next(steps) == 8 + (11 - 6) + 1  # two were made again
 
 
+def test_where_saving_is_cheap_no_step_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock goes on by steps alone, so that a save takes no time."""
+    made: list[None] = []
+    clock = SimpleNamespace(
+        perf_counter=lambda: len(made) * STEP, process_time=lambda: len(made) * STEP
+    )
+    monkeypatch.setattr(loop, "time", clock)
+    step, stops = LanguageModelLearner.step, iter([5])
+
+    def stopped(learner: LanguageModelLearner, batch: Any) -> StepInfo:
+        if len(made) == 5 and next(stops, None):
+            raise KeyboardInterrupt
+        made.append(None)
+        return step(learner, batch)
+
+    monkeypatch.setattr(LanguageModelLearner, "step", stopped)
+    given = task(replace(RUN, seconds=8 * STEP, evaluations=1), tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        train_run(given)
+    assert train_run(given)["steps"] == [0, 8]
+    assert len(made) == 8
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arm", ["mezo_1", "bp"])
 def test_a_killed_run_goes_on_where_it_was(arm: Any, tmp_path: Path) -> None:
@@ -371,24 +425,61 @@ def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
         train_run(given)
 
 
-def test_a_grid_run_is_evaluated_once_on_held_out_training_items(tmp_path: Path) -> None:
-    run = replace(RUN, tuning=True, seconds=0.3)
+def test_a_grid_run_is_evaluated_once_on_held_out_training_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, evaluated = replace(RUN, tuning=True, seconds=0.3), list[Any]()
+    evaluate = LanguageModelLearner.evaluate
+
+    def seen(learner: LanguageModelLearner, batch: Any) -> Any:
+        evaluated.extend(batch.tokens[row, : last + 1] for row, last in enumerate(batch.last))
+        return evaluate(learner, batch)
+
+    monkeypatch.setattr(LanguageModelLearner, "evaluate", seen)
     metrics = train_run(task(run, tmp_path))
     assert len(metrics["accuracy"]) == 1
     assert "flops" not in metrics  # nobody counted them
-    assert metrics["accuracy"][0] * 16 == pytest.approx(round(metrics["accuracy"][0] * 16))
+    items = _items(run, tiny_llama().tokenizer)
+    held_out = [list(items.train.prompt(int(i), run.context)) for i in items.tuning]
+    assert len(held_out) == 16
+    assert sorted(tokens.tolist() for tokens in evaluated) == sorted(held_out)
 
 
-def test_too_little_device_memory_is_a_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory.\n Tried 2 GiB"), "memory. Tried 2 GiB"),
+        (RuntimeError("[..] DefaultCPUAllocator: can't allocate memory: 9 B"), "memory: 9 B"),
+        (RuntimeError("mat1 and mat2 have other shapes"), None),
+    ],
+)
+def test_too_little_memory_is_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: RuntimeError, said: str | None
 ) -> None:
     def full(*_: object) -> None:
-        msg = "CUDA out of memory.\n Tried to allocate 2 GiB"
-        raise torch.OutOfMemoryError(msg)
+        raise error
 
     monkeypatch.setattr(LanguageModelLearner, "step", full)
-    metrics = train_run(task(RUN, tmp_path))
-    assert metrics == {"out_of_memory": "CUDA out of memory. Tried to allocate 2 GiB"}
+    if said is None:
+        with pytest.raises(RuntimeError, match="other shapes"):
+            train_run(task(RUN, tmp_path))
+        return
+    (found,) = train_run(task(RUN, tmp_path)).items()
+    assert found[0] == "out_of_memory"
+    assert found[1].endswith(said)
+
+
+def test_a_final_evaluation_that_is_not_finite_is_a_divergence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverged(*_: object) -> None:
+        raise DivergedError("the loss is nan")
+
+    monkeypatch.setattr(fine_tune, "_final", diverged)
+    found = train_run(task(RUN, tmp_path))
+    assert found["divergence"] == f"after step {found['steps'][-1]}: the loss is nan"
+    assert not {"final_accuracy", "final_sha256"} & found.keys()
+    assert len(found["accuracy"]) == RUN.evaluations + 1
 
 
 def _kept(checkpoint: Checkpoint) -> list[float]:
