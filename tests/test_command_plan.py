@@ -170,7 +170,7 @@ def test_sizes_that_a_configuration_lacks_are_said(
 def test_a_context_beyond_the_positions_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plan", "--budget", "24GB", "--model", "llama-2-7b", "--context"]
     assert main([*arguments, "4096"]) == 0
-    assert "is beyond" not in capsys.readouterr().out
+    assert "exceeds" not in capsys.readouterr().out
     assert main([*arguments, "4097"]) == 0
     assert "N = 4097 exceeds the 4096 positions" in capsys.readouterr().out
 
@@ -251,6 +251,11 @@ def test_a_mixture_of_experts_says_what_stays_unquantised(
     fits = row["largest_batch"]
     for batch, status in ((fits, 0), (fits + 1, 1)):
         assert main(["plan", *arguments, "--dtype", "4bit", "--batch", str(batch)]) == status
+    positions = json.loads(captured.out)["setting"]["context"]
+    assert positions == MIXTURE["max_position_embeddings"]  # the usual context is longer
+    tail = ["--method", "elasticzo", "--tail", "3"]
+    assert main(["plan", "--budget", "20MB", "--model", str(tmp_path), *tail]) == 2
+    assert "tail = 3: the model has 2 blocks" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -282,6 +287,8 @@ def test_a_method_that_cannot_be_simulated_does_not_end_the_others(
     assert rows["mezo"]["fits"]
     assert plan["setting"]["attention"] == "eager"
     assert "no sdpa attention: eager instead" in plan["notes"][0]
+    assert "longest N" in plan["notes"][1]  # is not searched
+    assert (rows["mezo"]["longest_context"], rows["mezo"]["largest_batch"]) == (None, None)
     assert main(["plan", *arguments, "mezo", "--attention", "sdpa"]) == 1
     assert "try --attention eager" in capsys.readouterr().err
 

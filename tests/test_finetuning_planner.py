@@ -137,4 +137,6 @@ def test_recorded_formulas_and_simulations_are_found_again(
         numbers -= {"out_of_memory", "formula_bytes"}
         formula = pytest.approx(found["simulated_peak_bytes"], rel=0.03)
         assert found.get("formula_bytes", found["simulated_peak_bytes"]) == formula
-        assert {k: found[k] for k in numbers} == {k: record.metrics[k] for k in numbers}
+        # another version of PyTorch or transformers may allocate a little more or less
+        recorded = {k: record.metrics[k] for k in numbers}
+        assert {k: found[k] for k in numbers} == pytest.approx(recorded, rel=0.01)

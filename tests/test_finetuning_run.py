@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -41,6 +41,14 @@ def test_one_step_of_each_method() -> None:
     assert mezo.peak == mezo.weights + mezo.step
 
 
+def test_a_point_names_its_perturbations_only_if_there_are_several() -> None:
+    """So that the records and cached results of one perturbation keep their identity."""
+    one = StepSpec(SMALL, "mezo", "eager", "float32")
+    several = replace(one, perturbations=5).as_dict()
+    assert several.pop("perturbations") == 5
+    assert one.as_dict() == several
+
+
 def adam_step(model: torch.nn.Module) -> Callable[[], object]:
     optimizer, inputs = torch.optim.Adam(model.parameters()), torch.ones(1, 1000)
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from pebble import ProcessExpired
 
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.training_runs import results
@@ -205,6 +207,32 @@ def test_processes_are_no_more_than_memory_and_the_gpu_hold(
     small = LocalPool(replace(executor, memory=each - 1), store, None)  # type: ignore[arg-type]
     assert small.refusal(SGD).startswith("it takes up to 8")
     assert LocalPool(executor, store, None).refusal(SGD) == ""  # type: ignore[arg-type]
+
+
+def test_a_pool_tells_the_failures_of_its_processes_apart(
+    store: CheckpointStore, here: Environment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = {
+        SGD: {"seconds": [1.0]},
+        replace(SGD, seed=1): ProcessExpired("died", 9),
+        replace(SGD, seed=2): ReproError("no data"),
+        replace(SGD, seed=3): ValueError("a fault of ours"),
+    }
+    pool = LocalPool(LocalExecutor(here, workers=2), store, None)  # type: ignore[arg-type]
+    for run, end in ends.items():
+        future: Future[Any] = Future()
+        if isinstance(end, Exception):
+            future.set_exception(end)
+        else:
+            future.set_result(end)
+        pool._running[future] = run
+    outcomes = {outcome.run: outcome for outcome in pool.wait()}
+    done, died, refused, failed = (outcomes[run] for run in ends)
+    assert (done.metrics, done.problem) == ({"seconds": [1.0]}, "")
+    assert (died.lost, refused.lost, failed.lost) == (True, False, False)
+    assert refused.problem == "no data"
+    assert failed.problem == "ValueError: a fault of ours"
+    assert "a fault" not in capsys.readouterr().err  # only a traceback, which this one lacks
 
 
 @dataclass(frozen=True)

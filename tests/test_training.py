@@ -530,6 +530,10 @@ def test_uses_of_a_seed_are_independent_and_stable() -> None:
          "sign in int8_star = 'float': must be one of integer, exact"),
         (lambda: NetworkRun("mnist", "fp16", "cls1", FloatSettings(lr=1), 1, 0),  # type: ignore[arg-type]
          "precision = 'fp16'"),
+        (lambda: NetworkRun("mnist", "fp32", "cls1", FloatSettings(lr=1), 1, 0, signs=True),
+         "signs are not estimated by cls1 in fp32"),
+        (lambda: NetworkRun("mnist", "int8", "full_bp", IntegerSettings(), 1, 0, signs=True),
+         "signs are not estimated by full_bp in int8"),
     ],
 )  # fmt: skip
 def test_cells_that_cannot_be_run_are_refused(make: Callable[[], Any], message: str) -> None:

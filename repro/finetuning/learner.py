@@ -25,7 +25,7 @@ from repro.methods.step_info import StepInfo
 from repro.methods.torch_noise import TorchNoise
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.adapters import add_adapters
-from repro.models.training_mode import without_dropout
+from repro.models.training_mode import checkpoint_blocks, without_dropout
 from repro.ondevice.build import is_built
 from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 from repro.training.loop import Learner
@@ -142,9 +142,7 @@ def prepared(model: "PreTrainedModel", arm: Arm, seed: int = 0) -> "PreTrainedMo
             torch.default_generator.manual_seed(derived_seed(seed, ADAPTERS))
             add_adapters(model, Setting.rank)
     if SPECIFICATIONS[arm].method.checkpointed:
-        model.activation_checkpointing_enable({"use_reentrant": False})
-        if trains_adapters(arm):  # else a block's input needs no gradient, and none is computed
-            model.enable_input_require_grads()  # type: ignore[no-untyped-call]
+        checkpoint_blocks(model, adapters=trains_adapters(arm))
     return model
 
 

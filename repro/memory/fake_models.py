@@ -1,16 +1,16 @@
 """Build any causal language model under FakeTensorMode, prepared for a training method."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from repro.core.errors import ReproError
 from repro.memory.setting import BLOCK_4BIT, Setting, TrainingMethod
 from repro.models.adapters import AdaptedMatrix, MatrixReplacement, replace_matrices
-from repro.models.training_mode import without_dropout
+from repro.models.training_mode import checkpoint_blocks, without_dropout
 
 
 def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -> nn.Module:
@@ -25,7 +25,7 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     try:
         checked = text_config(config)
         checked.use_cache = False
-        model: nn.Module = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
             checked, dtype=dtype, attn_implementation=setting.attention
         )
     except Exception as error:  # a model's own code may raise anything
@@ -34,7 +34,7 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
             f"transformers cannot build this configuration with {setting.attention}: "
             f"{reason_of(error)}{other}"
         ) from error
-    model.loss_type = "ForCausalLM"  # type: ignore[assignment] # else some classes warn and use it
+    model.loss_type = "ForCausalLM"  # else some classes warn and use it
     without_dropout(model)
     if method.trains == "adapters":
         model.requires_grad_(False)  # noqa: FBT003 - torch's own signature
@@ -53,10 +53,7 @@ def build(config: Mapping[str, Any], method: TrainingMethod, setting: Setting) -
     if setting.quantised or method.trains == "adapters":
         replace_matrices(model, replacement)
     if method.checkpointed:
-        model.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
-        if method.trains == "adapters":
-            # else a block's input needs no gradient, and none is computed
-            model.enable_input_require_grads()  # type: ignore[operator]
+        checkpoint_blocks(model, adapters=method.trains == "adapters")
     return model
 
 
@@ -90,11 +87,6 @@ def partition_before(model: nn.Module, blocks: int) -> str | int:
     layers = [parameter.rpartition(".")[0] for parameter, _ in model.named_parameters()]
     last = max(n for n, layer in enumerate(layers) if layer.startswith(f"{name}."))
     return layers[last + 1] if last + 1 < len(layers) else len(list(model.children()))
-
-
-def keeps_logits(model: nn.Module) -> bool:
-    """Return whether the model can compute the logits of the last position only."""
-    return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 
 class QuantisedMatrix(MatrixReplacement):

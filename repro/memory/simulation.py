@@ -16,9 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.core.errors import ReproError
 from repro.memory.breakdown import MemoryBreakdown
-from repro.memory.fake_models import build, keeps_logits, partition_before, reason_of
+from repro.memory.fake_models import build, partition_before, reason_of
 from repro.memory.setting import Setting, TrainingMethod
-from repro.memory.step import EPS, LR
+from repro.memory.step import EPS, LR, last_position_loss
 from repro.memory.storages import StorageTracker
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
@@ -54,9 +54,7 @@ def simulate(
         if setting.loss == "all":
             every: Tensor = model(input_ids=tokens, labels=tokens).loss
             return every
-        kept = {"logits_to_keep": 1} if keeps_logits(model) else {}
-        logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
-        return nn.functional.cross_entropy(logits.float(), answers)
+        return last_position_loss(model, tokens, answers)
 
     make = partial(build, config, method, setting)
     return simulate_step(make, read, loss, method, tail=setting.tail)

@@ -1,5 +1,6 @@
 """The training step whose memory is simulated or measured: one definition for both."""
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
@@ -18,6 +20,7 @@ from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
 from repro.methods.torch_noise import TorchNoise
 from repro.models.decoder import llama_config
+from repro.models.training_mode import checkpoint_blocks
 
 Method = Literal["forward", "bp", "bp_checkpoint", "mezo"]
 """Forward pass only; backpropagation; the same with every decoder block checkpointed; MeZO."""
@@ -90,7 +93,7 @@ def build_model(spec: StepSpec) -> LlamaForCausalLM:
         config, dtype=spec.torch_dtype, attn_implementation=spec.attention
     )
     if spec.method == "bp_checkpoint":
-        model.activation_checkpointing_enable({"use_reentrant": False})
+        checkpoint_blocks(model)
     model.train()
     return model
 
@@ -118,15 +121,17 @@ def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch
 
 
 def last_position_loss(
-    model: PreTrainedModel, tokens: torch.Tensor, answers: torch.Tensor
+    model: nn.Module, tokens: torch.Tensor, answers: torch.Tensor
 ) -> torch.Tensor:
     """Return the mean cross-entropy of the token after each sequence, in float32.
 
-    Every method computes only the last position's logits: a classification prompt needs no others,
-    and N x V logits would hide the memory that the formulas describe.
+    Every method computes only the last position's logits, if the model's class can: a
+    classification prompt needs no others, and N x V logits would hide the memory that the formulas
+    describe.
     """
-    forward: Any = model  # the types do not say that a model can be called
-    logits = forward(input_ids=tokens, logits_to_keep=1).logits[:, -1]  # [B, V]
+    can_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+    kept = {"logits_to_keep": 1} if can_keep else {}
+    logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
     return torch.nn.functional.cross_entropy(logits.float(), answers)
 
 

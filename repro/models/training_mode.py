@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import nn
-from transformers import masking_utils
+from transformers import PreTrainedModel, masking_utils
 
 
 def without_dropout(model: nn.Module) -> None:
@@ -25,6 +25,13 @@ def without_dropout(model: nn.Module) -> None:
             for name, value in attributes.items():
                 if "drop" in name and isinstance(value, float):
                     attributes[name] = 0.0
+
+
+def checkpoint_blocks(model: PreTrainedModel, *, adapters: bool = False) -> None:
+    """Recompute every block in the backward pass; ``adapters`` if only those are trained."""
+    model.activation_checkpointing_enable({"use_reentrant": False})
+    if adapters:  # else a block's input needs no gradient, and none is computed
+        model.enable_input_require_grads()  # type: ignore[no-untyped-call]
 
 
 @contextmanager

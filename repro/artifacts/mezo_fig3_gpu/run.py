@@ -29,6 +29,7 @@ from repro.measurement.device import Device, require_device
 from repro.memory.equal_memory import SET_UPS
 from repro.memory.measured import MeasuredPeak, MeasureTask, peak_on_cuda
 from repro.memory.step import Method, StepSpec, build_model, make_batch, make_step
+from repro.models.training_mode import checkpoint_blocks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -138,7 +139,7 @@ def _on_gpu(task: ShapeTask) -> Iterator[dict[str, Any]]:
             spec = replace(task.spec, method=method, attention=attention)
             model.set_attn_implementation(attention)
             if method == "bp_checkpoint":
-                model.activation_checkpointing_enable({"use_reentrant": False})
+                checkpoint_blocks(model)
             else:
                 model.activation_checkpointing_disable()  # type: ignore[no-untyped-call]
             batch = make_batch(spec, "cuda")

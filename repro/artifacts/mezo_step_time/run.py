@@ -33,7 +33,7 @@ from repro.memory.measured import peak_on_cuda
 from repro.methods.backprop import Backprop
 from repro.methods.mezo import MeZO
 from repro.methods.perturbed_weights import Restore
-from repro.models.training_mode import without_dropout
+from repro.models.training_mode import checkpoint_blocks, without_dropout
 from repro.ondevice.build import build
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _checkpointed(
 ) -> Step:
     def step() -> None:
         model.train()  # transformers checkpoints only in training mode
-        model.activation_checkpointing_enable({"use_reentrant": False})
+        checkpoint_blocks(model)
         try:
             backprop.step(loss)
         finally:
