@@ -69,7 +69,7 @@ def _fig3(**chosen: Any) -> Config:  # noqa: ANN401 - fields of the configuratio
     return replace(mezo_fig3_gpu.PAPER, parts=("measured",), **none | chosen)
 
 
-def _table1(datasets: tuple[elasticzo_table1.DataSet, ...], *precisions: Precision) -> Config:
+def _table1(datasets: tuple[elasticzo_table1.DataSetName, ...], *precisions: Precision) -> Config:
     return replace(
         elasticzo_table1.PAPER,
         datasets=datasets,

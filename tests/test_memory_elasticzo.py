@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.core.errors import UsageError
-from repro.core.names import Format
+from repro.core.names import NumberFormat
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import training_bytes
 from repro.memory.layers import LayerSize, layer_table
@@ -25,7 +25,7 @@ TAILS: dict[str, str | int] = {"full_bp": 0, "cls1": "fc2", "cls2": "fc3"}
 MIB, KIB = 2**20, 2**10
 
 
-def lenet5_step(method: str, batch: int, precision: Format = "fp32") -> MemoryBreakdown:
+def lenet5_step(method: str, batch: int, precision: NumberFormat = "fp32") -> MemoryBreakdown:
     table = LENET5 if precision == "fp32" else INTEGERS
     return training_bytes(table, TAILS.get(method, len(table)), batch, precision=precision)
 
@@ -133,7 +133,7 @@ def perceptron(widths: list[int]) -> tuple[LayerSize, ...]:
     st.sampled_from(["fp32", "int8"]),
 )
 def test_memory_falls_as_the_tail_gets_shorter(
-    widths: list[int], batch: int, precision: Format
+    widths: list[int], batch: int, precision: NumberFormat
 ) -> None:
     table = perceptron(widths)
     totals = [

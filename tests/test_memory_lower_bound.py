@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
-from repro.core.names import Format
+from repro.core.names import NumberFormat
 from repro.memory.elasticzo import training_bytes
 from repro.memory.layers import layer_table
 from repro.memory.lower_bound import Program, lower_bound
@@ -54,7 +54,7 @@ def test_tail_gradients_wait_for_the_second_pass_or_not() -> None:
 
 @pytest.mark.parametrize("partition", [12, "fc3", "fc2", 0])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_the_bound_lies_below_the_formula(partition: int | str, precision: Format) -> None:
+def test_the_bound_lies_below_the_formula(partition: int | str, precision: NumberFormat) -> None:
     table = LENET5 if precision == "fp32" else INTEGERS
     bound = lower_bound(table, partition, 32, precision=precision)
     formula = training_bytes(table, partition, 32, precision=precision)

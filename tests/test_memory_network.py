@@ -7,7 +7,7 @@ import pytest
 import torch
 from memray import AllocatorType
 
-from repro.core.names import METHODS, Format, MethodName
+from repro.core.names import METHODS, MethodName, NumberFormat
 from repro.measurement.isolation import run_isolated
 from repro.memory.lower_bound import lower_bound
 from repro.memory.measured_network import NetworkPeak, NetworkTask, balance, measure_network
@@ -20,7 +20,9 @@ TAIL = {"full_zo": 0, "cls2": 850, "cls1": 11_014, "full_bp": 107_786}
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("method", METHODS)
-def test_parts_that_are_known_are_counted_exactly(precision: Format, method: MethodName) -> None:
+def test_parts_that_are_known_are_counted_exactly(
+    precision: NumberFormat, method: MethodName
+) -> None:
     found = simulate_network(NetworkStep("lenet5", precision, method, 32))
     assert found.parameters == PARAMETERS[precision]
     assert found.input == 32 * 784 * (4 if precision == "fp32" else 1)
@@ -35,7 +37,7 @@ def test_parts_that_are_known_are_counted_exactly(precision: Format, method: Met
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("method", METHODS)
-def test_no_step_takes_less_than_the_bound(precision: Format, method: MethodName) -> None:
+def test_no_step_takes_less_than_the_bound(precision: NumberFormat, method: MethodName) -> None:
     step = NetworkStep("lenet5", precision, method, 64)
     layers = step.layers()
     bound = lower_bound(layers, step.partition(layers), 64, precision=precision)
@@ -103,7 +105,7 @@ def test_blocks_are_told_apart_by_how_they_were_asked_for() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_batches_are_what_learners_take(precision: Format) -> None:
+def test_batches_are_what_learners_take(precision: NumberFormat) -> None:
     images, labels = NetworkStep("lenet5", precision, "full_zo", 3).make_batch()
     assert images.dtype == (torch.uint8 if precision == "fp32" else torch.int8)
     assert labels.shape == (3,)

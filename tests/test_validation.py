@@ -9,7 +9,7 @@ import pytest
 from repro.artifacts.base import config_dict
 from repro.artifacts.index import ARTIFACTS
 from repro.core.errors import UsageError
-from repro.core.validation import ANY_NUMBER, Checked, Count, Points, Seed, Sizes
+from repro.core.validation import ANY_NUMBER, Checked, Count, Counts, Points, Seed
 
 
 def is_even(name: str, value: int) -> None:
@@ -35,7 +35,7 @@ class Config(Base):
     numbers: tuple[int, ...] = (1, 2)
     words: tuple[str, ...] = ("a",)
     pairs: tuple[Literal["x", "y"], ...] = ("x",)
-    sizes: Sizes = ()
+    sizes: Counts = ()
     kinds: Annotated[tuple[Literal["x", "y"], ...], ANY_NUMBER] = ()
     unchecked: str = ""
     flag: bool = False

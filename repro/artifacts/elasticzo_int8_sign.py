@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
 from repro.claims.elasticzo import DATASETS
-from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, ZerothOrder
+from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, ZerothOrderMethod
 from repro.measurement.records import Record, rank
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _DASHES = ("-", "--", "-.", ":")
 class Config(ImageRuns):
     """The training runs whose signs are counted, and their length."""
 
-    methods: tuple[ZerothOrder, ...] = ZEROTH_ORDER
+    methods: tuple[ZerothOrderMethod, ...] = ZEROTH_ORDER
     """Methods with a zeroth-order part."""
     batches: tuple[int, ...] = BATCHES
     """B, images per step."""

@@ -53,14 +53,14 @@ from repro.core.names import (
 )
 from repro.core.validation import Points
 
-DataSet = Literal[ImageSet, "modelnet40", OtherCloud]
+DataSetName = Literal[ImageSet, "modelnet40", OtherCloud]
 
 
 @dataclass(frozen=True)
 class Config(TrainingRuns):
     """The cells of the table to train, and the length of training."""
 
-    datasets: tuple[DataSet, ...] = (*IMAGE_SETS, "modelnet40")
+    datasets: tuple[DataSetName, ...] = (*IMAGE_SETS, "modelnet40")
     """Data sets: mnist, fashion_mnist, modelnet40, modelnet40_points, modelnet40_hdf5, and the
     stand-ins shapes40 and shrec11."""
     precisions: tuple[Precision, ...] = PRECISIONS

@@ -26,14 +26,14 @@ from typing import Any, get_args
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
 from repro.artifacts.shared.images import RotatedRuns
-from repro.core.names import METHODS, Format, MethodName
+from repro.core.names import METHODS, MethodName, NumberFormat
 
 
 @dataclass(frozen=True)
 class Config(RotatedRuns):
     """The cells of the table to train, and the length of training."""
 
-    precisions: tuple[Format, ...] = get_args(Format)
+    precisions: tuple[NumberFormat, ...] = get_args(NumberFormat)
     """fp32, int8: the precision of both pre-training and fine-tuning."""
     methods: tuple[MethodName, ...] = METHODS
     """Methods: none (no fine-tuning), full_zo, cls2, cls1, full_bp; see docs/glossary.md."""

@@ -120,7 +120,7 @@ _OF_ZO = ("g_clip", "epsilon", "r_max")
 _ROWS = {**ROW_LABELS, "none": "w/o Fine-tuning"}
 """Rows of the tables in the paper's words."""
 
-Entry = tuple[Claim, Quantity]
+ClaimedQuantity = tuple[Claim, Quantity]
 
 
 def describe(cell: Point) -> str:
@@ -147,7 +147,9 @@ def _where(column: Point) -> str:
     return f"{DATASETS[dataset]}{rotation}, {PRECISIONS[precision]}"
 
 
-def _table(number: int, columns: Sequence[Point], rows: Mapping[str, str]) -> Iterator[Entry]:
+def _table(
+    number: int, columns: Sequence[Point], rows: Mapping[str, str]
+) -> Iterator[ClaimedQuantity]:
     """Yield a claim for each number of a table, and one for the order of each column.
 
     A number is not a bound: a far higher accuracy would mean a different experiment.
@@ -213,7 +215,7 @@ def _unknown(column: Point, table: int, method: str = "") -> tuple[str, ...]:
     return (*settings, *_UNKNOWN_TABLE2, *pretraining)
 
 
-def _gaps() -> Iterator[Entry]:
+def _gaps() -> Iterator[ClaimedQuantity]:
     """Yield the claims that section 5.2 states in words about Table 1."""
     for number, dataset in enumerate(IMAGE_SETS):
         fp32, int8, int8_star = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
@@ -263,7 +265,7 @@ def _gaps() -> Iterator[Entry]:
             )
 
 
-def _tuning_gains() -> Iterator[Entry]:
+def _tuning_gains() -> Iterator[ClaimedQuantity]:
     """Yield the gains from fine-tuning that section 5.2 states in words for Table 2."""
     for (dataset, angle), gains in _TUNING_GAINS.items():
         column: Point = {"dataset": dataset, "angle": angle, "precision": "fp32"}
@@ -279,7 +281,7 @@ def _tuning_gains() -> Iterator[Entry]:
             )
 
 
-def _rotated() -> Iterator[Entry]:
+def _rotated() -> Iterator[ClaimedQuantity]:
     """Yield the claims that section 5.2 makes about Full ZO in INT8 on Table 2."""
     low, high = (
         [{"dataset": "fashion_mnist", "angle": angle, "precision": p} for angle in (30, 45)]
@@ -304,7 +306,7 @@ def _rotated() -> Iterator[Entry]:
     )
 
 
-def _sparsity() -> Iterator[Entry]:
+def _sparsity() -> Iterator[ClaimedQuantity]:
     """Yield the claims on the p_zero schedule: Full ZO in INT8 with and without it."""
     for number, dataset in enumerate(IMAGE_SETS):
         column: Point = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
@@ -352,7 +354,7 @@ def _entry(
     published: str,
     quantity: Quantity,
     **others: Any,  # noqa: ANN401 - fields of Claim
-) -> Entry:
+) -> ClaimedQuantity:
     """Return a claim on trained accuracies; ``published`` is text, to keep its printed digits."""
     claim = Claim(
         id=claim_id,
@@ -381,7 +383,7 @@ def _label(column: Point) -> str:
     return "-".join(str(value) for value in column.values())
 
 
-_ENTRIES: tuple[Entry, ...] = (
+_ENTRIES: tuple[ClaimedQuantity, ...] = (
     *_table(1, _COLUMNS1, _TABLE1),
     *_gaps(),
     *_table(2, _COLUMNS2, _TABLE2),

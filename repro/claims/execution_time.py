@@ -51,8 +51,8 @@ class Share:
     """Which of several points counts: the one with the smallest or with the largest share."""
 
 
-Quantity = Ratio | Share
-Entry = tuple[Claim, Quantity]
+TimeQuantity = Ratio | Share
+ClaimedQuantity = tuple[Claim, TimeQuantity]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ SPEED_UPS: dict[Pick, str] = {"smallest": "1.38", "largest": "1.42"}
 """Time in FP32 over time in INT8, smallest and largest of the methods."""
 
 
-def _entries(batch: int) -> Iterator[Entry]:
+def _entries(batch: int) -> Iterator[ClaimedQuantity]:
     """Yield all claims on Fig. 7 for one batch size."""
     both = tuple(
         (_point("fp32", method, batch), _point("int8", method, batch)) for method in ZEROTH_ORDER
@@ -167,5 +167,5 @@ def _claim(batch: int, name: str, statement: str, printed: str, unit: str) -> Cl
 _ENTRIES = tuple(entry for batch in BATCHES for entry in _entries(batch))
 
 CLAIMS: tuple[Claim, ...] = tuple(claim for claim, _ in _ENTRIES)
-QUANTITIES: dict[str, Quantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
+QUANTITIES: dict[str, TimeQuantity] = {claim.id: quantity for claim, quantity in _ENTRIES}
 """The share or ratio behind each claim."""

@@ -14,7 +14,7 @@ from repro.claims.claim import Claim
 from repro.claims.quantity import Point
 from repro.core.names import IMAGE_SETS
 
-Curve = Sequence[float]
+Losses = Sequence[float]
 """Losses before training and after each epoch."""
 
 _TREND = 10
@@ -25,7 +25,7 @@ _FEW = 3
 class Contrast:
     """The difference of a number between two loss curves."""
 
-    numbers: Mapping[str, Callable[[Curve], float]]
+    numbers: Mapping[str, Callable[[Losses], float]]
     """Functions that compute the number from a curve, by label; a single one has an empty label."""
     kind: Literal["train", "test"]
     pairs: tuple[tuple[Point, Point | None], ...]
@@ -35,7 +35,7 @@ class Contrast:
     """Minimum number of epochs in a curve."""
 
 
-def fluctuation(curve: Curve) -> float:
+def fluctuation(curve: Losses) -> float:
     """Return the mean distance of a loss from the mean of its neighbours, after epoch 10.
 
     A straight curve over three epochs does not fluctuate, however steep.
@@ -44,17 +44,17 @@ def fluctuation(curve: Curve) -> float:
     return fmean(abs(curve[at] - (curve[at - 1] + curve[at + 1]) / 2) for at in middles)
 
 
-def late_fall(curve: Curve) -> float:
+def late_fall(curve: Losses) -> float:
     """Return the mean loss of the ten epochs before the last ten, minus the last ten's mean."""
     return fmean(curve[-20:-10]) - fmean(curve[-10:])
 
 
-def early_loss(curve: Curve) -> float:
+def early_loss(curve: Losses) -> float:
     """Return the mean loss of the first ten epochs."""
     return fmean(curve[1:11])
 
 
-def drop(curve: Curve, after: int) -> float:
+def drop(curve: Losses, after: int) -> float:
     """Return by how much the loss falls at an epoch, beyond the trend of the ten epochs before.
 
     The fall is the mean of three epochs minus the mean of the next three.

@@ -33,8 +33,8 @@ SAMPLED_IMAGES = 1024
 """Number of rotated test images (Table 2); the paper does not say which of ``TEST_IMAGES``."""
 TEST_IMAGES = 10_000
 
-Seed = int | None
-BySeed = Mapping[Seed, float]
+RunSeed = int | None
+BySeed = Mapping[RunSeed, float]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class SeedGroup:
         return epochs_of(self.records[0].metrics)
 
     @property
-    def seeds(self) -> list[Seed]:
+    def seeds(self) -> list[RunSeed]:
         """Seeds over which means are taken."""
         return [record.seed for record in self.records]
 
@@ -131,7 +131,7 @@ class SeedGroup:
         return self.point["method"] != "none"
 
     @property
-    def diverged(self) -> set[Seed]:
+    def diverged(self) -> set[RunSeed]:
         """Seeds whose training diverged; their last accuracy is the last one before that."""
         return {record.seed for record in self.records if record.metrics.get("diverged", False)}
 
@@ -146,12 +146,12 @@ class SeedGroup:
         return [record for record in self.records if record.metrics["test_accuracy"]]
 
     @property
-    def last(self) -> dict[Seed, float]:
+    def last(self) -> dict[RunSeed, float]:
         """Test accuracy after the last epoch, in per cent, by seed."""
         return {record.seed: 100 * record.metrics["test_accuracy"][-1] for record in self.evaluated}
 
     @property
-    def best(self) -> dict[Seed, float]:
+    def best(self) -> dict[RunSeed, float]:
         """Test accuracy after the best epoch, in per cent, by seed.
 
         It is chosen on the test set, so it is biased upwards; the papers do not say whether they
@@ -254,7 +254,7 @@ def least_certain(by_seed: BySeed) -> tuple[bool, float, float]:
     return found.mean + spread >= 0, found.mean - spread, found.mean
 
 
-def caveat(n_seeds: int, diverged: Collection[Seed], left_out: Collection[object]) -> str:
+def caveat(n_seeds: int, diverged: Collection[RunSeed], left_out: Collection[object]) -> str:
     """Say how many of ``n_seeds`` diverged, and how many other seeds were left out."""
     parts = []
     if diverged:
@@ -285,7 +285,7 @@ def findings_of(slug: str, records: Iterable[Record]) -> list[Finding]:
     return findings({claim.id: QUANTITIES[claim.id] for claim in of_artifact(slug)}, records)
 
 
-def seeds_text(seeds: Iterable[Seed]) -> str:
+def seeds_text(seeds: Iterable[RunSeed]) -> str:
     """Return the seeds in ascending order, three or more in a row as a range."""
     return format_numbers(seed for seed in seeds if seed is not None)
 

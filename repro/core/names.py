@@ -12,12 +12,12 @@ Attention = Literal["eager", "sdpa"]
 
 ATTENTIONS: tuple[Attention, ...] = ("eager", "sdpa")
 
-ZerothOrder = Literal["full_zo", "cls2", "cls1"]
-MethodName = Literal[ZerothOrder, "full_bp"]
+ZerothOrderMethod = Literal["full_zo", "cls2", "cls1"]
+MethodName = Literal[ZerothOrderMethod, "full_bp"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """The rows of the ElasticZO paper's tables, by the layers that backpropagation trains: none, the
 last fully connected layer, the last two, or all."""
-ZEROTH_ORDER: tuple[ZerothOrder, ...] = get_args(ZerothOrder)
+ZEROTH_ORDER: tuple[ZerothOrderMethod, ...] = get_args(ZerothOrderMethod)
 """The methods that estimate a gradient."""
 METHOD_LABELS: dict[str, str] = {
     "full_zo": "Full ZO",
@@ -27,9 +27,9 @@ METHOD_LABELS: dict[str, str] = {
 }
 """The paper's name of each method."""
 
-Format = Literal["fp32", "int8"]
+NumberFormat = Literal["fp32", "int8"]
 """The precisions that differ in memory: INT8* takes as much as INT8."""
-Precision = Literal[Format, "int8_star"]
+Precision = Literal[NumberFormat, "int8_star"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 """float32; INT8: integers, with the gradient's sign from a float loss; INT8*: integers alone."""
 

@@ -88,7 +88,7 @@ def require_points(name: str, value: object) -> int:
 Count = Annotated[int, require_whole]
 Points = Annotated[int, require_points]
 Seed = Annotated[int, partial(require_whole, most=2**32 - 1)]
-Sizes = Annotated[tuple[int, ...], ANY_NUMBER]
+Counts = Annotated[tuple[int, ...], ANY_NUMBER]
 
 
 class Checked:

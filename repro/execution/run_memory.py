@@ -7,7 +7,7 @@ process are 1 to 1.7 times smaller (docs/sweep.md).
 
 from functools import cache
 
-from repro.core.names import Format, MethodName, Network
+from repro.core.names import MethodName, Network, NumberFormat
 from repro.core.units import MIB
 from repro.core.validation import CLOUD_POINTS
 from repro.data.catalog import load_set
@@ -33,14 +33,14 @@ def run_bytes(run: NetworkRun) -> int:
     copies = _COPIES_OF_FLOATS if run.precision == "fp32" else _COPIES_OF_INTEGERS
     items = copies * sum(load_set(name).size for name in sets)
     points = (run.points or CLOUD_POINTS) if task.of_clouds else None
-    precision: Format = "fp32" if run.precision == "fp32" else "int8"
+    precision: NumberFormat = "fp32" if run.precision == "fp32" else "int8"
     step = _step_bytes(task.network, precision, run.method, run.settings.batch, points)
     return _LIBRARIES + items + step
 
 
 @cache
 def _step_bytes(
-    network: Network, precision: Format, method: MethodName, batch: int, points: int | None
+    network: Network, precision: NumberFormat, method: MethodName, batch: int, points: int | None
 ) -> int:
     step = NetworkStep(network, precision, method, batch, points)
     layers = step.layers()

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from repro.finetuning.batches import Batch
 
-Noise = Callable[[int, Sequence[Tensor]], Sequence[Tensor]]
+DrawNoise = Callable[[int, Sequence[Tensor]], Sequence[Tensor]]
 """The noise of each parameter for a seed."""
 
 
@@ -27,7 +27,7 @@ class PublishedLoop:
     """Tokens of the answer options."""
     lr: float
     eps: float
-    noise: Noise | None = None
+    noise: DrawNoise | None = None
     """Another noise to use instead of the global generator's."""
 
     def loss(self, batch: Batch) -> Tensor:

@@ -24,7 +24,7 @@ from repro.core.errors import ReproError
 from repro.core.processes import end_with_parent, environment_set, same_package
 
 Task = TypeVar("Task")
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 Submit = Callable[[Callable[..., Any], Any], Future[Any]]
 
 _COSTLY = "torch._dynamo"
@@ -50,8 +50,8 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
     # pebble does not type its context parameter for fork servers
     pool: Any = ProcessPool(max_workers=workers, max_tasks=1, context=context, initializer=_begin)
 
-    def submit(function: Callable[[Task], Result], task: Task) -> Future[Result]:
-        future: Future[Result] = pool.schedule(function, args=[task])
+    def submit(function: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+        future: Future[Outcome] = pool.schedule(function, args=[task])
         return future
 
     try:
@@ -88,12 +88,12 @@ def _start_fork_server() -> None:
 
 
 def run_isolated(
-    function: Callable[[Task], Result],
+    function: Callable[[Task], Outcome],
     tasks: Sequence[Task],
     *,
     workers: int,
     preload: Sequence[str],
-) -> Iterator[tuple[Task, Result]]:
+) -> Iterator[tuple[Task, Outcome]]:
     """Yield ``(task, function(task))`` as the tasks end, each run in a fresh process.
 
     Args:
@@ -107,7 +107,7 @@ def run_isolated(
         Exception: the error that the function raised.
     """
     with processes(workers=workers, preload=preload) as submit:
-        pending: dict[Future[Result], Task] = {submit(function, task): task for task in tasks}
+        pending: dict[Future[Outcome], Task] = {submit(function, task): task for task in tasks}
         for future in as_completed(pending):
             try:
                 result = future.result()

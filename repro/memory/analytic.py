@@ -15,7 +15,7 @@ from repro.core.errors import UsageError
 from repro.memory.shape import DecoderShape
 
 Float = NDArray[np.float64]
-Axis = Literal["context", "layers", "hidden"]
+SizeAxis = Literal["context", "layers", "hidden"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
 
 
 def ratio_limit(
-    s: Sizes, axis: Axis, *, checkpointing: bool = False, live_layers: ArrayLike = 1
+    s: Sizes, axis: SizeAxis, *, checkpointing: bool = False, live_layers: ArrayLike = 1
 ) -> Float:
     """Return the limit of equation (2) over (3) as one size grows without bound.
 

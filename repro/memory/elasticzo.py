@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from repro.core.errors import UsageError
-from repro.core.names import Format
+from repro.core.names import NumberFormat
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
@@ -19,7 +19,7 @@ Optimizer = Literal["sgd", "momentum", "adam"]
 
 INT32 = 4
 """Bytes of an accumulator."""
-WIDTHS: dict[Format, int] = {"fp32": 4, "int8": 1}
+WIDTHS: dict[NumberFormat, int] = {"fp32": 4, "int8": 1}
 """Bytes of a parameter, an activation, a gradient and an error."""
 _STATE_COPIES: dict[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
 
@@ -29,7 +29,7 @@ def training_bytes(
     partition: str | int,
     batch: int,
     *,
-    precision: Format = "fp32",
+    precision: NumberFormat = "fp32",
     optimizer: Optimizer = "sgd",
 ) -> MemoryBreakdown:
     """Return the memory of one training step by the formulas.

@@ -16,9 +16,9 @@ from repro.core.partition import named_layers
 from repro.core.validation import require_positive_int
 from repro.models.pointnet import MaxOverPoints
 
-Kind = Literal["linear", "convolution", "batch norm", "ReLU", "pooling", "reshape", "other"]
+LayerKind = Literal["linear", "convolution", "batch norm", "ReLU", "pooling", "reshape", "other"]
 
-_KINDS: tuple[tuple[type[nn.Module], Kind], ...] = (
+_KINDS: tuple[tuple[type[nn.Module], LayerKind], ...] = (
     (nn.Linear, "linear"),
     (_ConvNd, "convolution"),
     (_BatchNorm, "batch norm"),
@@ -37,7 +37,7 @@ class LayerSize:
 
     name: str
     """Dotted name, as in ``named_modules``."""
-    kind: Kind
+    kind: LayerKind
     parameters: int
     """Number of parameters, trainable or not; a tied parameter belongs to its first layer."""
     inputs: int
@@ -84,7 +84,9 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
             shape = list(value.shape[1:])
             msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
             raise UsageError(msg) from error
-        kind: Kind = next((kind for types, kind in _KINDS if isinstance(module, types)), "other")
+        kind: LayerKind = next(
+            (kind for types, kind in _KINDS if isinstance(module, types)), "other"
+        )
         own = set(model.get_submodule(name).parameters()) - counted  # the copy unties weights
         counted |= own
         layers.append(

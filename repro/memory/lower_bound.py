@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 from repro.core.errors import UsageError
-from repro.core.names import Format
+from repro.core.names import NumberFormat
 from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
@@ -104,7 +104,7 @@ def lower_bound(
     partition: str | int,
     batch: int,
     *,
-    precision: Format = "fp32",
+    precision: NumberFormat = "fp32",
     recorded: Recorded = "plus",
 ) -> MemoryBreakdown:
     """Return the memory at the peak of one step with plain SGD, weights and input included.

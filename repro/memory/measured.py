@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import memray
     from transformers import LlamaForCausalLM
 
-Model = TypeVar("Model", bound=torch.nn.Module)
+AnyModel = TypeVar("AnyModel", bound=torch.nn.Module)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def measure(task: MeasureTask) -> MeasuredPeak | None:
 
 
 def measure_step(
-    build: Callable[[], Model], start: Callable[[Model], Callable[[], object]], device: Device
+    build: Callable[[], AnyModel], start: Callable[[AnyModel], Callable[[], object]], device: Device
 ) -> MeasuredPeak | None:
     """Measure one step of any training; return ``None`` if it does not fit in memory.
 
@@ -113,7 +113,7 @@ def measure_step(
 
 
 def _on_host(
-    build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
+    build: Callable[[], AnyModel], start: Callable[[AnyModel], Callable[[], object]]
 ) -> MeasuredPeak:
     import memray  # imported here: measuring a GPU does not need it
 
@@ -155,7 +155,7 @@ def peak_of_step(step: Callable[[], object]) -> int:
 
 
 def _on_cuda(
-    build: Callable[[], Model], start: Callable[[Model], Callable[[], object]]
+    build: Callable[[], AnyModel], start: Callable[[AnyModel], Callable[[], object]]
 ) -> MeasuredPeak | None:
     before = torch.cuda.memory_allocated()
     with torch.device("cuda"):

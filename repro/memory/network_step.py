@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from repro.core.names import Format, MethodName, Network
+from repro.core.names import MethodName, Network, NumberFormat
 from repro.memory.layers import LayerSize, layer_table
 from repro.models.networks import NETWORKS
 from repro.training.build import build_learner
@@ -24,7 +24,7 @@ class NetworkStep:
     """One training step, the same as in the training artifacts; PointNet's is in float32."""
 
     network: Network
-    precision: Format
+    precision: NumberFormat
     method: MethodName
     batch: int
     """B, samples."""

@@ -6,11 +6,11 @@ from typing import Literal, get_args
 from repro.core.names import Attention
 from repro.core.validation import Checked, Count
 
-Format = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+WeightFormat = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
+FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
 """Weight formats. In the last two the blocks' matrices are integers, all else is bfloat16."""
 
-_WIDTHS: dict[Format, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 2, "4bit": 2}
+_WIDTHS: dict[WeightFormat, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 2, "4bit": 2}
 
 Loss = Literal["last", "all"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
@@ -32,7 +32,7 @@ class Setting(Checked):
     """N, tokens per sequence."""
     batch: int = 1
     """B, sequences."""
-    format: Format = "bfloat16"
+    format: WeightFormat = "bfloat16"
     attention: Attention = "sdpa"
     loss: Loss = "last"
     rank: int = 16

@@ -27,7 +27,7 @@ from repro.methods.noise import default_chunk
 from repro.methods.torch_noise import TorchNoise, perturb_
 from repro.models.training_mode import unpacked
 
-Model = TypeVar("Model", bound=nn.Module)
+AnyModel = TypeVar("AnyModel", bound=nn.Module)
 
 
 class StepError(ReproError):
@@ -61,9 +61,9 @@ def simulate(
 
 
 def simulate_step(
-    make: Callable[[], Model],
+    make: Callable[[], AnyModel],
     read: Callable[[], tuple[Tensor, ...]],
-    loss: Callable[[Model, Any], Tensor],
+    loss: Callable[[AnyModel, Any], Tensor],
     method: TrainingMethod,
     tail: int = Setting.tail,
 ) -> MemoryBreakdown:

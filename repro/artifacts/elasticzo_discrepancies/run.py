@@ -78,8 +78,8 @@ class RotatedImages:
         return rotate(images, degrees), labels
 
 
-Pair = tuple[NetworkRun, RotatedImages]
-Asked = list[Pair]
+EvaluatedNetwork = tuple[NetworkRun, RotatedImages]
+Asked = list[EvaluatedNetwork]
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -130,7 +130,9 @@ def evaluations(asked: Asked, context: Context) -> Iterator[Result]:
     yield from recorded_or_made(named, context, partial(_evaluated, context))
 
 
-def _evaluated(context: Context, asked: Sequence[Pair]) -> Iterator[tuple[Pair, dict[str, Any]]]:
+def _evaluated(
+    context: Context, asked: Sequence[EvaluatedNetwork]
+) -> Iterator[tuple[EvaluatedNetwork, dict[str, Any]]]:
     runs = list(dict.fromkeys(run for run, _ in asked))
     for _ in context.executor.run(runs):
         pass

@@ -28,7 +28,7 @@ from typing import get_args
 
 from repro.artifacts.base import Artifact, lazy
 from repro.claims.execution_time import BATCHES
-from repro.core.names import ZEROTH_ORDER, Engine, Format, ZerothOrder
+from repro.core.names import ZEROTH_ORDER, Engine, NumberFormat, ZerothOrderMethod
 from repro.core.validation import Checked
 
 
@@ -38,9 +38,9 @@ class Config(Checked):
 
     engines: tuple[Engine, ...] = get_args(Engine)
     """torch; native, the on-device engine, which is built if necessary."""
-    precisions: tuple[Format, ...] = get_args(Format)
+    precisions: tuple[NumberFormat, ...] = get_args(NumberFormat)
     """fp32, int8."""
-    methods: tuple[ZerothOrder, ...] = ZEROTH_ORDER
+    methods: tuple[ZerothOrderMethod, ...] = ZEROTH_ORDER
     """The methods, by the layers that backpropagation trains: none, the last, the last two."""
     batches: tuple[int, ...] = BATCHES
     """B, samples per step."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from repro.artifacts.elasticzo_fig7 import ARTIFACT
 from repro.artifacts.elasticzo_fig7.times import Times
-from repro.claims.execution_time import QUANTITIES, Quantity, Ratio
+from repro.claims.execution_time import QUANTITIES, Ratio, TimeQuantity
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import Finding
 from repro.core.names import METHOD_LABELS
@@ -39,7 +39,7 @@ def _finding(claim_id: str, times: Times, machine: str) -> Finding:
     return Finding(claim_id, pick(ours.values()), reason)
 
 
-def _values(engine: str, quantity: Quantity, times: Times) -> dict[str, float]:
+def _values(engine: str, quantity: TimeQuantity, times: Times) -> dict[str, float]:
     """Return the quantity for each method that it names; empty if one was not timed."""
     if isinstance(quantity, Ratio):
         return {

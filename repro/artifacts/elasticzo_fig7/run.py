@@ -67,7 +67,7 @@ class TimedRun:
 
 
 @dataclass(frozen=True)
-class Task:
+class EpochTask:
     """One epoch of every method."""
 
     number: int
@@ -93,7 +93,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     native = "native" in config.engines
     if native:
         build_engine(otherwise="time PyTorch alone, with --engines torch")
-    tasks = [Task(number, config) for number in range(config.epochs)]
+    tasks = [EpochTask(number, config) for number in range(config.epochs)]
     done = run_in_subprocesses(
         "elasticzo_fig7",
         time_task,
@@ -120,7 +120,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield Result("machine", {}, metrics | {"multiplications": multiplications})
 
 
-def time_task(task: Task) -> dict[str, Any]:
+def time_task(task: EpochTask) -> dict[str, Any]:
     """Time one epoch of every method; at the top level of the module for use in another process."""
     torch.set_num_threads(task.config.threads)
     engine = load() if "native" in task.config.engines else None

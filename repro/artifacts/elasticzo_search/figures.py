@@ -14,7 +14,7 @@ from repro.claims.elasticzo import PRECISIONS, ROW_LABELS
 from repro.measurement.records import Record
 from repro.plotting.style import METHOD_COLOURS, notice, style
 
-Variant = tuple[str, float]
+LineOfGrid = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
 """Labels of the horizontal axis; a panel uses the first of these that was searched for."""
 _CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
@@ -108,7 +108,7 @@ def _grid_eps(points: Iterable[Combination]) -> float | None:
     return max(values, key=values.count) if values else None
 
 
-def _panel(panel: Axes, found: Grids, places: Mapping[Variant, int]) -> None:
+def _panel(panel: Axes, found: Grids, places: Mapping[LineOfGrid, int]) -> None:
     """Draw a line for each method and variant; ``places`` gives the variants' looks."""
     axis: dict[float, str] = {}
     for group, points in found.items():
@@ -148,7 +148,7 @@ def _ticks(panel: Axes, values: Iterable[float]) -> None:
     panel.minorticks_off()
 
 
-def _variant(point: Combination) -> Variant | None:
+def _variant(point: Combination) -> LineOfGrid | None:
     """Return label and value that distinguish lines of one method: g_clip, or r_max by batch."""
     values = dict(point)
     if "clip" in values:

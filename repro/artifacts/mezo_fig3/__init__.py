@@ -19,7 +19,7 @@ from typing import Annotated, Literal, get_args
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, Attention, Dtype
-from repro.core.validation import Checked, Sizes, require_not_negative
+from repro.core.validation import Checked, Counts, require_not_negative
 from repro.measurement.device import Device
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
@@ -48,17 +48,17 @@ class Config(Checked):
     """b, bytes per parameter in the analytic lines (the paper's 2, for fp16)."""
     live_layers: Annotated[float, require_not_negative] = 1
     """L', layers whose activations MeZO holds at once, in the analytic lines (the paper's 1)."""
-    simulate_contexts: Sizes = (1, 2048, 8192, 32768)
+    simulate_contexts: Counts = (1, 2048, 8192, 32768)
     """N of the simulated points of the first column."""
-    simulate_layers: Sizes = (1, 32, 100)
+    simulate_layers: Counts = (1, 32, 100)
     """L of the simulated points of the second column."""
-    simulate_hiddens: Sizes = (512, 4096, 32768)
+    simulate_hiddens: Counts = (512, 4096, 32768)
     """D of the simulated points of the third column."""
-    measure_contexts: Sizes = (64, 256, 1024)
+    measure_contexts: Counts = (64, 256, 1024)
     """N of the measured points."""
-    measure_layers: Sizes = (1, 8, 24)
+    measure_layers: Counts = (1, 8, 24)
     """L of the measured points."""
-    measure_hiddens: Sizes = (64, 256, 768)
+    measure_hiddens: Counts = (64, 256, 768)
     """D of the measured points."""
     measure_context: int = 256
     """N of the measured model while L or D varies."""

@@ -29,7 +29,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
 from repro.memory import analytic, equal_memory
-from repro.memory.analytic import Axis, Sizes, sizes_of
+from repro.memory.analytic import SizeAxis, Sizes, sizes_of
 from repro.memory.measured import MeasureTask
 from repro.memory.step import STEP_METHODS, StepSpec, parameter_table
 
@@ -59,7 +59,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 def _analytic(config: Config) -> Iterator[Result]:
     """Yield the lines in the panels of the paper's model and of the small measured models."""
-    ranges: dict[Axis, list[int]] = {
+    ranges: dict[SizeAxis, list[int]] = {
         "context": _geometric(1, 32768, step=1),
         "layers": list(range(1, 101)),
         "hidden": _geometric(max(512, config.heads), 32768, step=config.heads),
@@ -68,7 +68,7 @@ def _analytic(config: Config) -> Iterator[Result]:
         s = sizes_of(config.paper_shape(), config.bytes_per_parameter, **{axis: values})
         yield _line(config, "paper", axis, values, s)
     width = BYTES[config.measure_dtypes[0]]
-    measured: dict[Axis, tuple[int, ...]] = {
+    measured: dict[SizeAxis, tuple[int, ...]] = {
         "context": config.measure_contexts,
         "layers": config.measure_layers,
         "hidden": config.measure_hiddens,
@@ -81,7 +81,7 @@ def _analytic(config: Config) -> Iterator[Result]:
             yield _line(config, "measured", axis, values, s)
 
 
-def _line(config: Config, scope: str, axis: Axis, values: list[int], s: Sizes) -> Result:
+def _line(config: Config, scope: str, axis: SizeAxis, values: list[int], s: Sizes) -> Result:
     live = np.minimum(config.live_layers, s.L)  # along its own axis L begins at 1
     limits = {
         f"ratio_limit{suffix}": float(np.ravel(limit)[-1])

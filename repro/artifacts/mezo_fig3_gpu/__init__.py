@@ -24,7 +24,7 @@ from typing import Annotated, Literal, get_args
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import ATTENTIONS, Attention, Dtype
-from repro.core.validation import ANY_NUMBER, Checked, Sizes
+from repro.core.validation import ANY_NUMBER, Checked, Counts
 from repro.measurement.device import Device
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
@@ -49,11 +49,11 @@ class Config(Checked):
     """H, attention heads; fixed while D varies (the paper's 32)."""
     vocabulary: int = LLAMA2_7B.vocabulary
     """V, tokens of the vocabulary (the paper's 32000)."""
-    contexts: Sizes = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+    contexts: Counts = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768)
     """N of the first column."""
-    depths: Sizes = (1, 2, 4, 8, 16, 32)
+    depths: Counts = (1, 2, 4, 8, 16, 32)
     """L of the second column."""
-    hiddens: Sizes = (512, 1024, 2048, 4096)
+    hiddens: Counts = (512, 1024, 2048, 4096)
     """D of the third column."""
     fig4_models: Annotated[tuple[Fig4Model, ...], ANY_NUMBER] = FIG4_MODELS
     """Models of Fig. 4 to measure, at B = 8, N = 1024."""

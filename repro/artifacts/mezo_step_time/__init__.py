@@ -19,12 +19,12 @@ from typing import Literal, get_args
 from repro.artifacts.base import Artifact, lazy
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
-from repro.core.validation import Checked, Sizes
+from repro.core.validation import Checked, Counts
 from repro.finetuning.arms import NoiseName
 from repro.measurement.device import Device
 
 ModelName = Literal["tiny", "135M", "1B", "7B"]
-Arm = Literal[
+TimedArm = Literal[
     "two_forwards",
     "bp",
     "bp_checkpoint",
@@ -37,7 +37,7 @@ Arm = Literal[
     "mezo_philox_signs",
     "published",
 ]
-ARMS: tuple[Arm, ...] = get_args(Arm)
+ARMS: tuple[TimedArm, ...] = get_args(TimedArm)
 LABELS: dict[str, str] = {
     "two_forwards": "two forward passes",
     "bp": "BP, SGD",
@@ -68,10 +68,10 @@ class Config(Checked):
 
     models: tuple[ModelName, ...] = ("135M", "1B", "7B")
     """Shapes of the models; the weights are random."""
-    arms: tuple[Arm, ...] = ARMS
+    arms: tuple[TimedArm, ...] = ARMS
     """Methods. The engine draws noise on a CPU only, the fused kernels on a GPU only; elsewhere
     they are left out."""
-    batches: Sizes = (16, 8, 1)
+    batches: Counts = (16, 8, 1)
     """B, prompts per step, for each timed batch."""
     contexts: tuple[int, ...] = (32, 128, 2048)
     """N, tokens per prompt, for each timed batch, in the same order."""

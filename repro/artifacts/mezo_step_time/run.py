@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from repro.artifacts.base import Context, Result
-from repro.artifacts.mezo_step_time import NOISES, Arm, Config, ModelName
+from repro.artifacts.mezo_step_time import NOISES, Config, ModelName, TimedArm
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Dtype
 from repro.finetuning.arms import device_for, uses_engine
@@ -65,7 +65,7 @@ class StepTask:
     """Steps timed against each other in one process."""
 
     model: ModelName
-    arms: tuple[Arm, ...]
+    arms: tuple[TimedArm, ...]
     batch: int
     context: int
     dtype: Dtype
@@ -168,7 +168,7 @@ def _synchronised(step: Step, device: Device) -> Step:
     return synchronised
 
 
-def _step(arm: Arm, model: "PreTrainedModel", batch: Batch) -> Step:
+def _step(arm: TimedArm, model: "PreTrainedModel", batch: Batch) -> Step:
     """Return a step of ``arm``; all arms except LoRA change the same weights."""
     classifier = AnswerClassifier(model, _ANSWERS)
 

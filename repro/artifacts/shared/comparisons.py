@@ -14,7 +14,7 @@ from repro.claims.trained import SeedGroup, SeedGroups
 from repro.core.errors import ReproError
 from repro.measurement.records import Record
 
-Value = str | float | None
+SettingValue = str | float | None
 IN_TABLE = ("dataset", "angle", "precision", "method")
 """Coordinates of an accuracy in the paper's tables."""
 
@@ -23,7 +23,7 @@ IN_TABLE = ("dataset", "angle", "precision", "method")
 class Variant:
     """All seeds of the runs at one value of an axis."""
 
-    value: Value
+    value: SettingValue
     group: SeedGroup
     is_base: bool = False
 

@@ -6,9 +6,9 @@ from itertools import product
 
 from repro.claims.elasticzo import describe, describe_gap
 from repro.claims.index import of_artifact
-from repro.claims.loss_curves import CONTRASTS, Contrast, Curve
+from repro.claims.loss_curves import CONTRASTS, Contrast, Losses
 from repro.claims.statistics import MeanEstimate, estimate, largest_p
-from repro.claims.trained import Seed, SeedGroup, SeedGroups, least_certain
+from repro.claims.trained import RunSeed, SeedGroup, SeedGroups, least_certain
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, rank
 
@@ -18,7 +18,7 @@ class _Compared:
     """A contrast of one pair of curves, by seed."""
 
     name: str
-    by_seed: dict[Seed, float]
+    by_seed: dict[RunSeed, float]
     sides: tuple[SeedGroup, ...]
     short: int
     """Number of runs that ended before the epochs compared."""
@@ -76,8 +76,8 @@ def _finding(claim_id: str, contrast: Contrast, groups: SeedGroups) -> Finding:
 
 
 def _by_seed(
-    contrast: Contrast, number: Callable[[Curve], float], sides: Sequence[SeedGroup]
-) -> dict[Seed, float]:
+    contrast: Contrast, number: Callable[[Losses], float], sides: Sequence[SeedGroup]
+) -> dict[RunSeed, float]:
     """Subtract seed by seed; runs with fewer than ``contrast.epochs`` epochs do not count."""
     losses = f"{contrast.kind}_loss"
     numbers = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from repro.artifacts.base import Artifact, Context, Result, lazy
-from repro.core.names import METHODS, Format, MethodName, Network
+from repro.core.names import METHODS, MethodName, Network, NumberFormat
 from repro.core.validation import Checked
 
 CAPTION = (
@@ -37,7 +37,7 @@ def memory_figure(
     paper: MemorySteps,
     smoke: MemorySteps,
     network: Network = "lenet5",
-    precisions: Sequence[Format] = ("fp32",),
+    precisions: Sequence[NumberFormat] = ("fp32",),
 ) -> Artifact:
     """Return the artifact on the memory of one network's training steps.
 

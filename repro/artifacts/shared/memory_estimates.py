@@ -52,13 +52,13 @@ TOTAL = "total"
 OBJECTS = "objects besides"
 """Maximum bytes of other objects that the process held; measured in PyTorch only."""
 
-Key = tuple[Any, ...]
+EstimateKey = tuple[Any, ...]
 """The coordinates ``STEP`` and the name of an estimate."""
-Row = dict[str, int]
+PartBytes = dict[str, int]
 """Bytes by part, their total, and the objects besides."""
 
 
-def read(records: Iterable[Record]) -> dict[Key, Row]:
+def read(records: Iterable[Record]) -> dict[EstimateKey, PartBytes]:
     """Return all recorded memory estimates, by batch size, with Full BP first as in the paper.
 
     No allocator tells the weights from other memory; they are taken from the formula.
@@ -80,11 +80,11 @@ def read(records: Iterable[Record]) -> dict[Key, Row]:
     return {at: rows[at] for at in sorted(rows, key=_place)}
 
 
-def _place(at: Key) -> tuple[int, int]:
+def _place(at: EstimateKey) -> tuple[int, int]:
     *_, batch, method, _ = at
     return batch, -METHODS.index(method)
 
 
-def key(step: Point, *name: str) -> Key:
+def key(step: Point, *name: str) -> EstimateKey:
     """Return the key of a step's estimate ``name``."""
     return (*(step.get(coordinate, 0) for coordinate in STEP), *name)

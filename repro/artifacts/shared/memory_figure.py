@@ -14,7 +14,7 @@ from repro.artifacts.shared.memory_estimates import (
     PARTS,
     STEP,
     TOTAL,
-    Row,
+    PartBytes,
     read,
 )
 from repro.claims.memory import describe
@@ -36,13 +36,13 @@ _LOOKS: dict[str, dict[str, Any]] = {
 """Style of each part in every figure, in the order from the bottom up."""
 _ROW_INCHES = 0.17
 
-Step = dict[str, Row]
+StepEstimates = dict[str, PartBytes]
 """The estimates of a step, by name."""
 
 
 def figure(precision: str, records: Sequence[Record]) -> Figure:
     """Draw the formula's bars (left) and all estimates (right), with a row per batch size."""
-    rows: dict[str, dict[str, Step]] = {}
+    rows: dict[str, dict[str, StepEstimates]] = {}
     for (*step, name), row in read(records).items():
         point = dict(zip(STEP, step, strict=True))
         if point["precision"] == precision:
@@ -86,7 +86,7 @@ def _stack(
     return end
 
 
-def _published(panel: Axes, rows: Mapping[str, Row]) -> None:
+def _published(panel: Axes, rows: Mapping[str, PartBytes]) -> None:
     for place, row in enumerate(rows.values()):
         top = _stack(panel.bar, place, row, MIB, 0.62)
         panel.annotate(f"{top:.1f}", (place, top), ha="center", va="bottom", fontsize=8)
@@ -112,7 +112,7 @@ def _published(panel: Axes, rows: Mapping[str, Row]) -> None:
     inset.grid(visible=False)
 
 
-def _every_estimate(panel: Axes, steps: Mapping[str, Step]) -> None:
+def _every_estimate(panel: Axes, steps: Mapping[str, StepEstimates]) -> None:
     place, names = 0, {}
     for method, step in steps.items():
         panel.annotate(

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from repro.artifacts.shared.memory_estimates import COMPACT, PARTS, TOTAL, Key, Row, key, read
+from repro.artifacts.shared.memory_estimates import (
+    COMPACT,
+    PARTS,
+    TOTAL,
+    EstimateKey,
+    PartBytes,
+    key,
+    read,
+)
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
 from repro.claims.memory import (
@@ -21,8 +29,8 @@ from repro.measurement.records import Record
 _PLAIN = "measured, no oneDNN"
 FLOAT32 = 4
 
-Pair = tuple[Point, Point]
-Estimates = Mapping[Key, Row]
+PointPair = tuple[Point, Point]
+Estimates = Mapping[EstimateKey, PartBytes]
 
 
 def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
@@ -71,7 +79,7 @@ def _finding(claim: Claim, comparison: MemoryQuantity, estimates: Estimates) -> 
 
 
 def _values(
-    measure: Measure, pairs: Sequence[Pair], basis: str, estimates: Estimates
+    measure: Measure, pairs: Sequence[PointPair], basis: str, estimates: Estimates
 ) -> dict[int, float]:
     """Return, by the pair's number, the measure of each pair whose steps are recorded."""
     return {
@@ -81,7 +89,7 @@ def _values(
     }
 
 
-def _value(measure: Measure, pair: Pair, name: str, estimates: Estimates) -> float | None:
+def _value(measure: Measure, pair: PointPair, name: str, estimates: Estimates) -> float | None:
     """Return the measure of two steps by the estimate ``name``, in the claim's unit."""
     first, second = (  # float32 has no compact engine, so the plain one is used
         estimates.get(
@@ -108,12 +116,12 @@ def _value(measure: Measure, pair: Pair, name: str, estimates: Estimates) -> flo
     return _activations(first) / first[PARTS["parameters"]]
 
 
-def _activations(row: Row) -> int:
+def _activations(row: PartBytes) -> int:
     """Return the bytes of activations and accumulators."""
     return sum(row[PARTS[part]] for part in ("activations", "int32_buffers"))
 
 
-def _sides(pair: Pair, name: str, estimates: Estimates) -> str:
+def _sides(pair: PointPair, name: str, estimates: Estimates) -> str:
     """Name the memory of both steps, and the memory that the formula gives."""
     said = []
     for step in pair if pair[0] != pair[1] else pair[:1]:
@@ -123,7 +131,7 @@ def _sides(pair: Pair, name: str, estimates: Estimates) -> str:
     return ", ".join(said)
 
 
-def _change(claim: Claim, measure: Measure, pair: Pair, estimates: Estimates) -> list[str]:
+def _change(claim: Claim, measure: Measure, pair: PointPair, estimates: Estimates) -> list[str]:
     """Say how an observed value differs from the formula's, and the largest cause."""
     ours, formula = (_value(measure, pair, n, estimates) for n in (claim.basis, "analytic"))
     assert ours is not None  # noqa: S101 - there is a finding
@@ -140,7 +148,7 @@ def _change(claim: Claim, measure: Measure, pair: Pair, estimates: Estimates) ->
     return [by_formula, cause(pair, estimates)]
 
 
-def _extra(pair: Pair, estimates: Estimates) -> str:
+def _extra(pair: PointPair, estimates: Estimates) -> str:
     """Name the tensors at the peak by which the first step differs from the second."""
     first, second = (estimates.get(key(step, "simulated")) for step in pair)
     if first is None or second is None:
@@ -154,7 +162,7 @@ def _extra(pair: Pair, estimates: Estimates) -> str:
     return f"at its peak {_label(pair[0], pair)} holds {', '.join(said) or 'nothing more'}"
 
 
-def _largest_gap(pair: Pair, estimates: Estimates) -> str:
+def _largest_gap(pair: PointPair, estimates: Estimates) -> str:
     """Name the part of either step in which its tensors differ most from the formula."""
     gaps: dict[str, int] = {}
     for step in pair:
@@ -173,7 +181,7 @@ def _number(value: float, claim: Claim) -> str:
     return f"{value:.{claim.digits + 1}f} {claim.unit}"
 
 
-def _label(step: Point, pair: Pair) -> str:
+def _label(step: Point, pair: PointPair) -> str:
     method = METHOD_LABELS[str(step["method"])]
     both = {one["precision"] for one in pair}
     return method if len(both) == 1 else f"{method} in {str(step['precision']).upper()}"

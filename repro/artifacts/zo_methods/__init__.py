@@ -42,7 +42,7 @@ from functools import partial
 from typing import Annotated
 
 from repro.artifacts.base import Artifact, lazy
-from repro.artifacts.zo_methods.arms import ARMS, Kind
+from repro.artifacts.zo_methods.arms import ARMS, TaskKind
 from repro.core.errors import UsageError
 from repro.core.validation import Checked, Count, Seed, require_choice, require_distinct
 from repro.data.text.tasks import task_name, task_of_seed
@@ -50,7 +50,7 @@ from repro.measurement.device import Device
 from repro.training.task import VISION_TASKS
 
 
-def kind_of(task: str) -> Kind:
+def kind_of(task: str) -> TaskKind:
     """Return whether ``task`` is one of images or of prompts."""
     return "images" if task in VISION_TASKS else "text"
 
@@ -131,7 +131,7 @@ class Config(Checked):
             raise UsageError(msg)
         return name
 
-    def forwards(self, kind: Kind) -> int:
+    def forwards(self, kind: TaskKind) -> int:
         """Return the forward passes of a training run."""
         return self.image_forwards if kind == "images" else self.text_forwards
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from repro.methods.noise import Noise
 
-Kind = Literal["images", "text"]
+TaskKind = Literal["images", "text"]
 """LeNet-5 on images, or a language model on prompts."""
 _SPACING = 10**0.5
 """Ratio of neighbours in a grid of learning rates."""
@@ -36,13 +36,15 @@ class ComparedMethod:
     label: str
     colour: int
     """Place of its colour in the palette of ``repro.plotting.style``."""
-    rates: Mapping[Kind, float] = field(default_factory=lambda: {"images": 3.2e-4, "text": 1e-5})
+    rates: Mapping[TaskKind, float] = field(
+        default_factory=lambda: {"images": 3.2e-4, "text": 1e-5}
+    )
     """The learning rate in the middle of the grid; the arm is run on these kinds of tasks only."""
     optimizer: Callable[..., Any] = _MEZO
     """Makes the optimizer from the parameters and the settings."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the optimizer besides learning rate, eps, seed and noise."""
-    noise: "Callable[[Sequence[torch.Tensor], Kind], Noise] | None" = _GAUSSIAN
+    noise: "Callable[[Sequence[torch.Tensor], TaskKind], Noise] | None" = _GAUSSIAN
     """Makes the source of directions for the trained parameters; ``None`` without a zeroth-order
     part, and then the optimizer takes neither eps nor a seed."""
     has_tail: bool = False
@@ -52,7 +54,7 @@ class ComparedMethod:
     published: str = ""
     """Row of Table 1 in the ElasticZO paper with its accuracy on MNIST, if there is one."""
 
-    def grid(self, kind: Kind, count: int) -> tuple[float, ...]:
+    def grid(self, kind: TaskKind, count: int) -> tuple[float, ...]:
         """Return ``count`` learning rates around the middle of the grid, in ascending order.
 
         Neighbours differ by the square root of 10, rounded to two digits.

@@ -31,7 +31,7 @@ _FEW_SHOT = {
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """The format in which the rows of a set are stored."""
 
     keys: tuple[str, ...]
@@ -89,12 +89,12 @@ class Format:
         )
 
 
-BOOLQ = Format(
+BOOLQ = FileFormat(
     ("question", "answer", "passage"), {"false": False, "true": True}, _JSON, label="answer"
 )
-SST2 = Format(("sentence", "label"), {"0": 0, "1": 1}, _GLUE)
-SST2_FEW_SHOT = Format(SST2.keys, SST2.labels, _FEW_SHOT)
-RTE = Format(
+SST2 = FileFormat(("sentence", "label"), {"0": 0, "1": 1}, _GLUE)
+SST2_FEW_SHOT = FileFormat(SST2.keys, SST2.labels, _FEW_SHOT)
+RTE = FileFormat(
     ("sentence1", "sentence2", "label"),
     {"entailment": "entailment", "not_entailment": "not_entailment"},
     _GLUE,
