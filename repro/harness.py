@@ -9,7 +9,7 @@ from typing import Any
 from repro.artifacts.base import Artifact, Config, Context, Result, config_dict
 from repro.core import atomic
 from repro.core.errors import UnknownRunsError
-from repro.core.leftovers import sweep, tidy
+from repro.core.leftovers import remove_leftovers, tidy
 from repro.execution.local import LocalExecutor
 from repro.execution.schedule import DryRunExecutor, Executor
 from repro.measurement import environment
@@ -65,7 +65,7 @@ def run_artifact(
     if models is not None:
         atomic.require_writable(models)
     # a write removes only leftovers of the same name, which no later run file has
-    sweep(directory, RUN_FILE.pattern)
+    remove_leftovers(directory, RUN_FILE.pattern)
     if executor is None:
         here = environment.capture()
         executor = LocalExecutor(here, workers=here.cores)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from repro.data.geometry import (
     Mesh,
-    normalise,
     point_cloud,
     read_obj,
     read_off,
     sample_surface,
+    to_unit_ball,
     uniform,
 )
 
@@ -163,5 +163,5 @@ def test_normalising_takes_out_scale_and_place(
     scale: float, shift: tuple[float, float, float]
 ) -> None:
     points = np.random.default_rng(0).normal(size=(50, 3))
-    moved = normalise(points * scale + shift)
-    np.testing.assert_allclose(moved, normalise(points), atol=1e-9)
+    moved = to_unit_ball(points * scale + shift)
+    np.testing.assert_allclose(moved, to_unit_ball(points), atol=1e-9)

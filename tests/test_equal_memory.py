@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from repro.memory.equal_memory import SET_UPS, Grid, bytes_per_parameter_for, search
+from repro.memory.equal_memory import SET_UPS, Grid, bytes_per_parameter_for, search_settings
 
 
 def bp(N: int, L: int, D: int, H: int, V: int, B: int, b: Fraction) -> Fraction:
@@ -22,13 +22,13 @@ def near(value: Fraction) -> bool:
 
 
 def test_no_setting_gives_17_gb_for_all_three_at_the_published_fractions() -> None:
-    found = search(Grid())
+    found = search_settings(Grid())
     assert found["searched"] == 4 * 64 * 4096
     assert found["published_fractions"] == 0
 
 
 def test_with_free_fractions_only_formats_below_16_bit_have_settings() -> None:
-    free = search(Grid())["free_fractions"]
+    free = search_settings(Grid())["free_fractions"]
     assert free["2"] == free["4"] == 0
     assert free["1"] > 0
     assert free["0.5"] > 0
@@ -43,11 +43,11 @@ def test_counts_agree_with_a_loop_in_rational_arithmetic() -> None:
         for batch in range(1, 10)
         for n in range(1, 1201)
     )
-    assert search(grid)["free_fractions"] == {"1": both, "2": 0}
+    assert search_settings(grid)["free_fractions"] == {"1": both, "2": 0}
 
 
 def test_the_example_really_gives_17_gb() -> None:
-    example = search(Grid())["example"]
+    example = search_settings(Grid())["example"]
     N, B = int(example["context"]), int(example["batch"])
     b = Fraction(example["bytes_per_parameter"])
     small, large = (Fraction(example[f"live_fraction_{name}"]) for name in ("7b", "13b"))

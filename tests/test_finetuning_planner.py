@@ -11,7 +11,7 @@ from repro.finetuning import base_models, step_memory
 from repro.finetuning.arms import ARMS, PAPER_ARMS, SPECIFICATIONS, Arm, estimates, trains_adapters
 from repro.finetuning.base_models import load_architecture
 from repro.finetuning.planner import propose
-from repro.finetuning.step_memory import Setup, memory_of_step
+from repro.finetuning.step_memory import ArmStep, memory_of_step
 from repro.measurement.records import Record, of_kind, read_run
 from repro.memory.setting import Setting
 from repro.models.tiny import tiny_llama
@@ -90,7 +90,7 @@ def test_effective_layers_give_the_peak_back() -> None:
 
 @pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "mezo_5"])
 def test_a_step_is_accounted_for_three_times(arm: Arm) -> None:
-    metrics = memory_of_step(Setup(arm, "tiny-llama", "float32", 4, 48, "cpu", threads=1))
+    metrics = memory_of_step(ArmStep(arm, "tiny-llama", "float32", 4, 48, "cpu", threads=1))
     weights = 4 * metrics["parameters"]
     if trains_adapters(arm):  # of rank 16, on the q, k, v, o and feed-forward matrices of 2 blocks
         weights += 4 * 2 * 16 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 64))
@@ -129,7 +129,7 @@ def test_recorded_formulas_and_simulations_are_found_again(
         pytest.skip("its configuration is on the hub")
     monkeypatch.setattr(base_models, "load_config", configs.__getitem__)
     monkeypatch.setattr(step_memory, "load_config", configs.__getitem__)
-    found = memory_of_step(Setup(**point | {"device": "cpu"}))
+    found = memory_of_step(ArmStep(**point | {"device": "cpu"}))
     for record in records:
         numbers = {k for k in found if not k.endswith("_bytes") or "formula" in k}
         numbers |= {"simulated_peak_bytes", "simulated_parameters_bytes"}

@@ -15,7 +15,12 @@ import pytest
 from repro.artifacts.elasticzo_table2 import ARTIFACT
 from repro.core import atomic
 from repro.core.errors import ReproError
-from repro.core.leftovers import new_directory, sweep, temporary_directory, temporary_file
+from repro.core.leftovers import (
+    new_directory,
+    remove_leftovers,
+    temporary_directory,
+    temporary_file,
+)
 from repro.execution.local import LocalExecutor
 from repro.harness import run_artifact
 from repro.measurement.environment import capture
@@ -85,9 +90,9 @@ def test_only_names_of_temporary_files_are_swept(tmp_path: Path) -> None:
     for name in (*kept, f".{RUN}.abcd1234"):
         (tmp_path / name).write_text("")
     (tmp_path / f".{RUN}.linked12").symlink_to(tmp_path / RUN)
-    sweep(tmp_path, RUN_FILE.pattern)
+    remove_leftovers(tmp_path, RUN_FILE.pattern)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, f".{RUN}.linked12"])
-    sweep(tmp_path / "missing", ".*")
+    remove_leftovers(tmp_path / "missing", ".*")
 
 
 def test_a_temporary_that_is_swept_before_it_is_locked_is_made_again(
@@ -120,7 +125,7 @@ def test_a_directory_swept_before_it_is_opened_is_made_again(
     def swept_once(**where: Any) -> str:
         made.append(make(**where))
         if len(made) == 1:
-            sweep(tmp_path, "target")  # another process takes it for a leftover
+            remove_leftovers(tmp_path, "target")  # another process takes it for a leftover
         return made[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", swept_once)
@@ -142,7 +147,7 @@ def test_without_locks_a_leftover_is_known_by_its_age(
     for path in (young, old):
         path.write_text("")
     os.utime(old, (0, 0))
-    sweep(tmp_path, "x")
+    remove_leftovers(tmp_path, "x")
     assert list(tmp_path.iterdir()) == [young]
     atomic.replace(tmp_path / "x", b"1")  # writes all the same
     assert (tmp_path / "x").read_bytes() == b"1"

@@ -14,7 +14,7 @@ from repro.memory.readings import (
     Reading,
     is_equal_memory,
     largest_model,
-    search,
+    search_readings,
     size_ratio,
 )
 from repro.memory.shape import LLAMA2_7B
@@ -65,7 +65,7 @@ def test_reading_as_printed_is_the_papers_equations() -> None:
 
 
 def test_one_reading_fits_and_none_explains_17_gb() -> None:
-    found = search()
+    found = search_readings()
     assert found.searched == 2 * 3 * 3 * 16 * 4 * 3 * 3 * 2 * 2
     assert found.fitting == [RECOVERED]
     assert found.equal_memory == 0

@@ -9,11 +9,12 @@ figures on memory. We read its ranges as the range over Full ZO, ZO-Feat-Cls2 an
 shares of the backward pass as the largest in FP32 and in INT8.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from repro.claims.claim import Claim
+from repro.claims.quantity import Point
 from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, MethodName, Precision
 
 PHASES: dict[str, str] = {
@@ -27,8 +28,6 @@ PHASES: dict[str, str] = {
 """The parts of an epoch, under the paper's names."""
 BATCHES = (32, 256)
 
-Point = Mapping[str, str | int]
-"""The configuration of a timed epoch: precision, method, batch."""
 Pick = Literal["smallest", "largest"]
 
 

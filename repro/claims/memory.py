@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from repro.claims.claim import Basis, Claim, Relation
+from repro.claims.quantity import Point
 from repro.core.names import METHOD_LABELS, NETWORK_LABELS
 
-Point = Mapping[str, str | int]
-"""The coordinates of a training step in its records: network, precision, method, batch."""
 Measure = Literal[
     "total", "extra", "overhead", "ratio", "share", "activations", "zo_share", "parameters"
 ]

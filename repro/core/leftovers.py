@@ -38,7 +38,7 @@ def temporary_file(path: Path) -> Iterator[tuple[int, Path]]:
     Raises:
         OSError: it cannot be made.
     """
-    sweep(path.parent, re.escape(path.name))
+    remove_leftovers(path.parent, re.escape(path.name))
     descriptor, temporary = _own(path, directory=False)
     try:
         yield descriptor, temporary
@@ -63,7 +63,7 @@ def temporary_directory(
     Raises:
         OSError: it cannot be made.
     """
-    sweep(path.parent, re.escape(path.name), rescue)
+    remove_leftovers(path.parent, re.escape(path.name), rescue)
     descriptor, temporary = _own(path, directory=True)
     try:
         yield temporary
@@ -114,7 +114,9 @@ def scratch_directory() -> Iterator[Path]:
         yield directory
 
 
-def sweep(directory: Path, names: str, rescue: Callable[[Path], object] = lambda _: None) -> None:
+def remove_leftovers(
+    directory: Path, names: str, rescue: Callable[[Path], object] = lambda _: None
+) -> None:
     """Remove the leftovers of killed processes in ``directory``.
 
     Args:
@@ -179,11 +181,11 @@ def tidy(directory: Path) -> None:
     """
     now = time.time()
     for store in directory.parent.glob("*/"):
-        sweep(store, ".+")
+        remove_leftovers(store, ".+")
         if store == directory:
             continue
         with contextlib.suppress(OSError):  # another run may have removed it, or may own it
             for path in store.iterdir():
-                # a leading dot marks a temporary file, which ``sweep`` judges by its lock
+                # a leading dot marks a temporary file; its lock says whether it is a leftover
                 if not path.name.startswith(".") and now - path.stat().st_mtime > _OTHER_CODE_S:
                     path.unlink()

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from repro.core.errors import ReproError
 from repro.core.paths import sha256_of
-from repro.data.arrays import BadArrayError, map_npy
+from repro.data.arrays import Array, BadArrayError, map_npy
 
-Array = npt.NDArray[Any]
 Value = Array | Path
 """One named part of a source's content: an array, or the path of a file."""
 

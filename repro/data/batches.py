@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from repro.core.validation import require_positive_int
-from repro.data.base import Array
+from repro.data.arrays import Array
 
 
 def to_tensors(

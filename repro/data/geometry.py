@@ -91,7 +91,7 @@ def sample_surface(mesh: Mesh, count: int, stream: np.random.PCG64) -> NDArray[n
     return points
 
 
-def normalise(points: NDArray[np.floating]) -> NDArray[np.float64]:
+def to_unit_ball(points: NDArray[np.floating]) -> NDArray[np.float64]:
     """Move ``points`` [N, 3] to zero centroid and scale them to unit radius."""
     centred = np.asarray(points, np.float64)
     # a running sum fixes the order of additions, which a mean leaves to the implementation
@@ -107,4 +107,4 @@ def point_cloud(mesh: Mesh, count: int, seed: Sequence[int]) -> NDArray[np.float
     ``seed`` identifies the mesh as well as the run, for example (seed of the set, split, index), so
     one cloud can be regenerated without the others.
     """
-    return normalise(sample_surface(mesh, count, np.random.PCG64(seed))).astype(np.float32)
+    return to_unit_ball(sample_surface(mesh, count, np.random.PCG64(seed))).astype(np.float32)

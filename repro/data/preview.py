@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from repro.core.atomic import replace
 from repro.core.errors import UsageError
 from repro.core.validation import require_choice
-from repro.data.base import Array
+from repro.data.arrays import Array
 from repro.data.cache import load
 from repro.data.catalog import MODULES, load_set
 from repro.data.images.labelled import CLASS_NAMES

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from repro.core.errors import UsageError
-from repro.data.base import Array
+from repro.data.arrays import Array
 
 Indices = npt.NDArray[np.int64]
 VALIDATION_FRACTION = 0.1

@@ -29,7 +29,7 @@ _ANSWERS = np.array([0, 1], np.int32)  # no byte depends on them
 
 
 @dataclass(frozen=True)
-class Setup:
+class ArmStep:
     """One arm on one model at full width; picklable. Weights are random: no byte depends on them.
 
     The memory of MeZO does not depend on how many estimates a step averages.
@@ -48,7 +48,7 @@ class Setup:
         return asdict(self)
 
 
-def memory_of_step(setup: Setup) -> dict[str, Any]:
+def memory_of_step(setup: ArmStep) -> dict[str, Any]:
     """Return the memory of a step in bytes: by the planner's formula, simulated, and measured.
 
     For the methods that the paper's equations describe, their values are added, and L' for MeZO.

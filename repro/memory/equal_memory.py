@@ -27,7 +27,7 @@ TOLERANCE_BYTES = 0.5e9
 Mask = NDArray[np.bool_]
 
 
-class SetUp(NamedTuple):
+class Fig4SetUp(NamedTuple):
     """A model of Fig. 4 and how it is trained."""
 
     shape: DecoderShape
@@ -48,9 +48,9 @@ class SetUp(NamedTuple):
 
 _7B = replace(LLAMA2_7B, context=1024, batch=8)
 SET_UPS = {
-    "gpt2-medium": SetUp(replace(_7B, layers=24, hidden=1024, heads=16, vocabulary=50257)),
-    "llama-7b": SetUp(_7B, 0.41),
-    "llama-13b": SetUp(replace(_7B, layers=40, hidden=5120, heads=40), 0.15),
+    "gpt2-medium": Fig4SetUp(replace(_7B, layers=24, hidden=1024, heads=16, vocabulary=50257)),
+    "llama-7b": Fig4SetUp(_7B, 0.41),
+    "llama-13b": Fig4SetUp(replace(_7B, layers=40, hidden=5120, heads=40), 0.15),
 }
 """The set-ups of Fig. 4 (section 3) by model: GPT-2 medium (Radford et al. 2019) and two models of
 Llama 2 (Touvron et al. 2023)."""
@@ -77,7 +77,7 @@ class Grid:
         )
 
 
-def search(grid: Grid) -> dict[str, Any]:
+def search_settings(grid: Grid) -> dict[str, Any]:
     """Count the settings in the grid at which each of the three models takes ``TARGET_BYTES``.
 
     Returns:

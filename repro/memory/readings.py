@@ -20,7 +20,7 @@ import numpy as np
 
 from repro.core.errors import UsageError
 from repro.memory.analytic import Float, Sizes, parameter_count, sizes_of
-from repro.memory.equal_memory import SET_UPS, TARGET_BYTES, TOLERANCE_BYTES, SetUp
+from repro.memory.equal_memory import SET_UPS, TARGET_BYTES, TOLERANCE_BYTES, Fig4SetUp
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 Growth = Literal["depth", "width"]
@@ -184,7 +184,7 @@ class Search(NamedTuple):
     17 +- 0.5 GB each."""
 
 
-def search() -> Search:
+def search_readings() -> Search:
     """Compare every reading with every printed number, and with the 17 GB of Fig. 4."""
     searched, fitting = 0, []
     of_weights = set()
@@ -211,7 +211,7 @@ def is_equal_memory(reading: Reading) -> bool:
     B is 8 and N is 1024, as printed; L'/L is 0.41 for the 7B and 0.15 for the 13B.
     """
 
-    def peak(set_up: SetUp, b: float) -> float:
+    def peak(set_up: Fig4SetUp, b: float) -> float:
         s = sizes_of(set_up.shape, b)
         if set_up.live_fraction is None:
             return float(reading.bp_bytes(s))

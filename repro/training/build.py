@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from repro.core.validation import CLOUD_POINTS
-from repro.data.base import Array
+from repro.data.arrays import Array
 from repro.data.batches import normalise, to_tensors
 from repro.data.images.labelled import PIXELS
 from repro.integer.elasticzo_int8 import Algorithm2, ElasticZOInt8

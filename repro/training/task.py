@@ -7,7 +7,7 @@ from typing import Literal
 from repro.core.names import MethodName, Network
 from repro.core.validation import require_choice
 from repro.data import cache
-from repro.data.base import Array
+from repro.data.arrays import Array
 from repro.data.images.rotated import ANGLES, tuning_images
 from repro.data.splits import holdout, sample
 

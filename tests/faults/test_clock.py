@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.core.leftovers import sweep, temporary_file, tidy
+from repro.core.leftovers import remove_leftovers, temporary_file, tidy
 from repro.training.store import Checkpoint
 
 
@@ -32,7 +32,7 @@ def test_a_living_writer_s_file_is_left_alone_and_a_leftover_is_not(tmp_path: Pa
     leftover = tmp_path / ".other.abcd1234"
     leftover.touch()
     with temporary_file(tmp_path / "state") as (_, mine):
-        sweep(tmp_path, ".+")
+        remove_leftovers(tmp_path, ".+")
         assert mine.exists()
         assert not leftover.exists()
 

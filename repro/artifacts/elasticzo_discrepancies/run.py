@@ -34,7 +34,7 @@ from repro.artifacts.shared.training_runs import (
 from repro.core.errors import UnknownRunsError
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.data import cache
-from repro.data.base import Array
+from repro.data.arrays import Array
 from repro.data.batches import batches, to_tensors
 from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate

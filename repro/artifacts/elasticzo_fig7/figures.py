@@ -10,7 +10,8 @@ from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
 from repro.artifacts.elasticzo_fig7.times import ENGINE_LABELS, PRECISION_LABELS, Times
-from repro.claims.execution_time import PHASES, SHARES, SPEED_UPS, Point
+from repro.claims.execution_time import PHASES, SHARES, SPEED_UPS
+from repro.claims.quantity import Point
 from repro.core.names import METHOD_LABELS
 from repro.measurement.records import Record
 from repro.plotting.style import BLUE, GREEN, INK, ORANGE, PINK, style

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from repro.artifacts.elasticzo_fig7.times import ENGINE_LABELS, PRECISION_LABELS, Times
-from repro.claims.execution_time import PHASES, SHARES, Point
+from repro.claims.execution_time import PHASES, SHARES
+from repro.claims.quantity import Point
 from repro.core.names import METHOD_LABELS
 from repro.measurement.records import Record
 

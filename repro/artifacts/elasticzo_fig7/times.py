@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from repro.claims.execution_time import PHASES, Point
-from repro.claims.quantity import Key, key
+from repro.claims.execution_time import PHASES
+from repro.claims.quantity import Key, Point, key
 from repro.measurement.records import Record, of_kind
 
 ENGINE_LABELS = {"torch": "PyTorch", "native": "on-device engine"}
@@ -27,7 +27,7 @@ class Times:
             if point not in self.points:
                 self.points.append(point)
         self.engines = [name for name in ENGINE_LABELS if any(e == name for e, _ in self._seconds)]
-        self.batches = sorted({int(point["batch"]) for point in self.points})
+        self.batches = sorted({int(record.point["batch"]) for record in of_kind(records, "epoch")})
         self.images = {int(record.metrics["images"]) for record in of_kind(records, "epoch")}
         """Number of images in an epoch."""
         self.machine: dict[str, Any] = {}

@@ -126,7 +126,7 @@ def _fig4() -> Iterator[Result]:
         "target_bytes": equal_memory.TARGET_BYTES,
         "tolerance_bytes": equal_memory.TOLERANCE_BYTES,
     }
-    yield Result("equal_memory", asdict(grid) | bounds, equal_memory.search(grid))
+    yield Result("equal_memory", asdict(grid) | bounds, equal_memory.search_settings(grid))
 
 
 def _measured(config: Config, context: Context) -> Iterator[Result]:

@@ -13,7 +13,7 @@ from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.core.names import Dtype
 from repro.data.text.tasks import data_of
 from repro.finetuning.base_models import fingerprint
-from repro.finetuning.step_memory import Setup
+from repro.finetuning.step_memory import ArmStep
 from repro.finetuning.zero_shot import zero_shot
 from repro.measurement.environment import source_sha256
 from repro.measurement.result_cache import ResultCache
@@ -46,7 +46,7 @@ def evaluate(config: Config, control: Control) -> dict[str, Any]:
 def zero_shot_controls(
     config: Config,
     datasets: Sequence[str],
-    setups: Sequence[Setup],
+    setups: Sequence[ArmStep],
     prepared: ResultCache,
     context: Context,
 ) -> Iterator[Result]:

@@ -23,7 +23,7 @@ from repro.finetuning.base_models import (
     unobtainable,
 )
 from repro.finetuning.planner import Proposal, propose
-from repro.finetuning.step_memory import Setup, memory_of_step
+from repro.finetuning.step_memory import ArmStep, memory_of_step
 from repro.measurement.device import memory_of
 from repro.measurement.environment import source_sha256
 from repro.measurement.result_cache import ResultCache
@@ -34,8 +34,8 @@ from repro.planner.architecture import Architecture
 class ChosenSetups:
     """The set-ups to run, and the results that led to their choice."""
 
-    setups: tuple[Setup, ...]
-    too_large: tuple[Setup, ...]
+    setups: tuple[ArmStep, ...]
+    too_large: tuple[ArmStep, ...]
     """The smallest set-up tried of each arm that exceeds the device's memory at every size."""
     results: tuple[Result, ...]
 
@@ -67,8 +67,8 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
     # else no record would show the set-up whose peak is the budget
     if budget.of_bp and not (budget.is_taken and "bp" in config.arms):
         results.append(_result(config, "bp", budget, *budget.of_bp, chosen=False))
-    setups: list[Setup] = []
-    too_large: list[Setup] = []
+    setups: list[ArmStep] = []
+    too_large: list[ArmStep] = []
     for arm in config.arms:
         models = _of_arm(config, arm, sizes, reasons)
         for proposals in _proposals(config, arm, models, least, budget):
@@ -85,10 +85,10 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
     return ChosenSetups(tuple(setups), tuple(too_large), tuple(results))
 
 
-Estimated = tuple[Setup, dict[str, Any]]
+Estimated = tuple[ArmStep, dict[str, Any]]
 Estimate = Callable[[Arm, str, int, int], Estimated]
 """Estimates the memory of an arm's step with a model, a batch size and a context."""
-Tried = tuple[Setup, dict[str, Any], bool]
+Tried = tuple[ArmStep, dict[str, Any], bool]
 
 
 class _Budget(NamedTuple):
@@ -122,7 +122,7 @@ def _estimates(config: Config, prepared: ResultCache) -> Estimate:
     code = source_sha256("finetuning", "measurement", "memory", "planner")
 
     @cache
-    def estimated(setup: Setup) -> dict[str, Any]:
+    def estimated(setup: ArmStep) -> dict[str, Any]:
         ((_, metrics),) = run_in_subprocesses(
             "mezo_fig4 memory",
             memory_of_step,
@@ -137,7 +137,7 @@ def _estimates(config: Config, prepared: ResultCache) -> Estimate:
     def estimate(arm: Arm, model: str, batch: int, context: int) -> Estimated:
         measured: Arm = "mezo_1" if arm == "mezo_5" else arm  # memory does not depend on n
         dtype = config.dtype_of(arm)
-        setup = Setup(measured, model, dtype, batch, context, config.device, config.threads)
+        setup = ArmStep(measured, model, dtype, batch, context, config.device, config.threads)
         return setup, estimated(setup)
 
     return estimate
@@ -239,7 +239,7 @@ def _tried(proposals: list[Proposal], arm: Arm, estimate: Estimate, budget: _Bud
 
 
 def _result(
-    config: Config, arm: Arm, budget: _Budget, setup: Setup, metrics: dict[str, Any], chosen: bool
+    config: Config, arm: Arm, budget: _Budget, setup: ArmStep, metrics: dict[str, Any], chosen: bool
 ) -> Result:
     limit = {} if budget.bytes == math.inf else {"budget_bytes": budget.bytes}
     point = {"setting": config.setting, **setup.as_dict(), "arm": arm}

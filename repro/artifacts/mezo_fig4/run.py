@@ -33,7 +33,7 @@ from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable, require_held_out
 from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
-from repro.finetuning.step_memory import Setup
+from repro.finetuning.step_memory import ArmStep
 from repro.measurement.device import require_device
 from repro.measurement.isolation import run_isolated
 from repro.measurement.result_cache import ResultCache
@@ -82,7 +82,7 @@ def _prepared(context: Context) -> ResultCache:
 
 
 def _task(
-    config: Config, dataset: str, setups: Sequence[Setup], context: Context
+    config: Config, dataset: str, setups: Sequence[ArmStep], context: Context
 ) -> Iterator[Result]:
     """Yield the grids and the runs of one task.
 
@@ -106,14 +106,14 @@ _Failure = dict[str, Any]
 
 
 def _learning_rates(
-    config: Config, dataset: str, setups: Sequence[Setup], context: Context
-) -> Generator[Result, None, dict[Setup, float | _Failure]]:
+    config: Config, dataset: str, setups: Sequence[ArmStep], context: Context
+) -> Generator[Result, None, dict[ArmStep, float | _Failure]]:
     """Yield the grids and return each arm's learning rate or failure; a single rate needs no grid.
 
     BP with checkpointing uses BP's learning rate unless BP ran out of memory: then it may still
     fit, and is tuned itself.
     """
-    lrs: dict[Setup, float | _Failure] = {}
+    lrs: dict[ArmStep, float | _Failure] = {}
     # an arm that takes the rate of another one comes after it
     for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
         of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
@@ -131,7 +131,7 @@ def _learning_rates(
 
 
 def _trained(
-    config: Config, dataset: str, setup: Setup, lr: float, context: Context
+    config: Config, dataset: str, setup: ArmStep, lr: float, context: Context
 ) -> Iterator[Result]:
     runs = {
         (run := _run(config, dataset, setup, lr, seed)): Result(
@@ -168,7 +168,7 @@ def _outcome(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def _untrained(config: Config, dataset: str, setup: Setup, failure: _Failure) -> Iterator[Result]:
+def _untrained(config: Config, dataset: str, setup: ArmStep, failure: _Failure) -> Iterator[Result]:
     for seed in config.seeds:
         one = _run(config, dataset, setup, 0, seed)
         settings = _without(one.as_dict(), "seed", "lr")
@@ -179,7 +179,7 @@ def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Iterator[Result]:
+def _grid(config: Config, dataset: str, setup: ArmStep, context: Context) -> Iterator[Result]:
     """Yield a short run for each learning rate."""
     whole = _run(config, dataset, setup, 0, seed=0)
     short = replace(
@@ -199,11 +199,11 @@ def _grid(config: Config, dataset: str, setup: Setup, context: Context) -> Itera
     )
 
 
-def _name(setup: Setup) -> str:
+def _name(setup: ArmStep) -> str:
     return f"{LABELS[setup.arm]} on {setup.model} at B = {setup.batch}, N = {setup.context}"
 
 
-def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
+def _failure(setup: ArmStep, results: Sequence[Result]) -> _Failure:
     """Return the reason why a set-up cannot be trained, and print it to standard error."""
     name = _name(setup)
     short = [r.metrics["out_of_memory"] for r in results if "out_of_memory" in r.metrics]
@@ -214,7 +214,7 @@ def _failure(setup: Setup, results: Sequence[Result]) -> _Failure:
     return {"out_of_memory" if short else "divergence": f"{name}: {reason}"}
 
 
-def _run(config: Config, dataset: str, setup: Setup, lr: float, seed: int) -> LanguageModelRun:
+def _run(config: Config, dataset: str, setup: ArmStep, lr: float, seed: int) -> LanguageModelRun:
     is_zo = estimates(setup.arm) > 0
     noise = config.noise if is_zo else "torch"
     along = is_zo and noise == "torch"  # the engine's own noise has one way to run the passes

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from repro.claims.memory import Point
+from repro.claims.quantity import Point
 from repro.core.names import METHODS
 from repro.measurement.records import Record, of_kind
 

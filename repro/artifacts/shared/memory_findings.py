@@ -13,14 +13,8 @@ from repro.artifacts.shared.memory_estimates import (
 )
 from repro.claims.claim import Claim
 from repro.claims.index import of_artifact
-from repro.claims.memory import (
-    COMPARISONS,
-    LENET5_PARAMETERS,
-    Measure,
-    MemoryQuantity,
-    Point,
-    describe,
-)
+from repro.claims.memory import COMPARISONS, LENET5_PARAMETERS, Measure, MemoryQuantity, describe
+from repro.claims.quantity import Point
 from repro.claims.verdict import Finding
 from repro.core.names import METHOD_LABELS
 from repro.core.units import KIB, MIB, format_binary_bytes

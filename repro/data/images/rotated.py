@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from repro.data.base import Array, ArraySpec, DataSet, derived
+from repro.data.arrays import Array
+from repro.data.base import ArraySpec, DataSet, derived
 from repro.data.images.labelled import FASHION_MNIST, MNIST
 from repro.data.images.rotation import rotate
 from repro.data.splits import permutation, sample

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from repro.core.validation import CLOUD_POINTS
 from repro.data.base import BadContentError, DataSet, Value, mirror
-from repro.data.geometry import normalise
+from repro.data.geometry import to_unit_ball
 from repro.data.points.clouds import SPLITS, cloud_specs, make_clouds
 from repro.data.points.modelnet40 import TERMS
 from repro.data.sources.archives import copy_member
@@ -77,7 +77,7 @@ def read_directory(directory: Path) -> Mapping[str, Value]:
                     labels = file["label"][:].reshape(-1).astype(np.uint8)
                 shapes += zip(points, labels.tolist(), strict=True)
         content |= make_clouds(
-            split, shapes, lambda points, _: normalise(points[:CLOUD_POINTS]).astype(np.float32)
+            split, shapes, lambda points, _: to_unit_ball(points[:CLOUD_POINTS]).astype(np.float32)
         )
     return content
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from repro.core.validation import CLOUD_POINTS
 from repro.data.base import DataSet, Value, generated
-from repro.data.geometry import Mesh, normalise, sample_surface, uniform
+from repro.data.geometry import Mesh, sample_surface, to_unit_ball, uniform
 from repro.data.points.clouds import SPLITS, cloud_specs, make_clouds
 
 TRAIN, TEST = 9_843, 2_468
@@ -66,9 +66,9 @@ def _cloud(split: int, kind: int, index: int) -> NDArray[np.float32]:
         _turn(2, draw(0, 2 * math.pi)) @ _turn(0, draw(-TILT, TILT)) @ _turn(1, draw(-TILT, TILT))
     )
     mesh = Mesh((solid.vertices * stretch) @ pose.T, np.asarray(solid.faces))
-    points = normalise(sample_surface(mesh, CLOUD_POINTS, stream))
+    points = to_unit_ball(sample_surface(mesh, CLOUD_POINTS, stream))
     noisy = points + NOISE * (2 * uniform(stream, CLOUD_POINTS, 3) - 1)
-    return (np.round(normalise(noisy) * _GRID) / _GRID).astype(np.float32)
+    return (np.round(to_unit_ball(noisy) * _GRID) / _GRID).astype(np.float32)
 
 
 def _turn(axis: int, angle: float) -> NDArray[np.float64]:

