@@ -21,7 +21,8 @@ class Renderer(IPythonRenderer):
 
     def block_math(self, body: str) -> str:
         """Return a formula on its own lines."""
-        return _mathml(body, "block")
+        # a wide formula scrolls, by the keyboard, too
+        return _mathml(body, "block").replace("<math ", '<math tabindex="0" ', 1)
 
     def inline_math(self, body: str) -> str:
         """Return a formula within a line."""

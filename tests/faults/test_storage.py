@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faults.commands import COMMANDS, TABLE1, prepared, records, tree
-from faults.sessions import begun, leftovers, session
+from faults.sessions import begun, leftovers, orphans
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ FETCH = ["data", "fetch", "yesno-facts"]
 def done(arguments: list[str], environment: dict[str, str], **options: Any) -> tuple[int, str]:
     with begun(arguments, environment, **options) as process:
         _, said = process.communicate(timeout=300)
-        assert not session(process.pid)
+        assert not orphans(process.pid)
     return process.returncode, said
 
 
