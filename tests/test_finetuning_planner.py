@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoConfig
 
 from repro.finetuning import base_models, step_memory
-from repro.finetuning.arms import ARMS, PAPER_ARMS, SPECIFICATIONS, Arm, estimates, trains_adapters
+from repro.finetuning.arms import ARMS, PAPER_ARMS, SPECIFICATIONS, Arm, trains_adapters
 from repro.finetuning.base_models import load_architecture
 from repro.finetuning.planner import propose
 from repro.finetuning.step_memory import ArmStep, memory_of_step
@@ -102,7 +102,7 @@ def test_a_step_is_accounted_for_three_times(arm: Arm) -> None:
     assert above <= 1.1 * metrics["measured_step_bytes"]
     assert metrics["formula_bytes"] == pytest.approx(metrics["simulated_peak_bytes"], rel=0.05)
     assert ("simulated_effective_layers" in metrics) == (arm in ("mezo_1", "mezo_5"))
-    if estimates(arm) and arm != "elasticzo":
+    if SPECIFICATIONS[arm].estimates and arm != "elasticzo":
         assert metrics["simulated_gradients_bytes"] == 0
 
 

@@ -10,7 +10,6 @@ is 0, since ``repro.execution.schedule`` retries runs from their last checkpoint
 """
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,10 +136,8 @@ class ClusterPool:
             metrics, state = self._ray.get(reference)
         # before RayError, its base class: the node is alive, and the run itself failed
         except self._ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, ReproError):
-                return [RunOutcome(run, problem=str(error.cause))]
-            sys.stderr.write(f"{error}\n")  # with the traceback of the node
-            return [RunOutcome(run, problem=f"{type(error.cause).__name__}: {error.cause}")]
+            # the error's text has the traceback of the node
+            return [RunOutcome.failed(run, error.cause, f"{error}\n")]
         except self._ray.exceptions.RayError as error:
             problem = f"its worker or node was lost ({type(error).__name__})"
             return [RunOutcome(run, problem=problem, lost=True)]

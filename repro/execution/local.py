@@ -1,6 +1,5 @@
 """Train runs in processes of this machine, as many at a time as its cores and memory allow."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -8,7 +7,6 @@ from typing import Any
 
 from pebble import ProcessExpired
 
-from repro.core.errors import ReproError
 from repro.core.leftovers import tidy
 from repro.core.units import format_bytes
 from repro.data import cache
@@ -119,9 +117,7 @@ class LocalPool:
                     "signal"
                 )
                 outcomes.append(RunOutcome(run, problem=problem, lost=True))
-            elif isinstance(error, ReproError):
-                outcomes.append(RunOutcome(run, problem=str(error)))
             else:
-                sys.stderr.write(getattr(error, "traceback", ""))  # attached by pebble
-                outcomes.append(RunOutcome(run, problem=f"{type(error).__name__}: {error}"))
+                traceback = getattr(error, "traceback", "")  # attached by pebble
+                outcomes.append(RunOutcome.failed(run, error, traceback))
         return outcomes

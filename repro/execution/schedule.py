@@ -54,6 +54,14 @@ class RunOutcome:
     lost: bool = False
     """Whether its process or machine was lost; another attempt may then succeed."""
 
+    @classmethod
+    def failed(cls, run: NetworkRun, error: BaseException, traceback: str) -> "RunOutcome":
+        """Return the outcome of a run that raised ``error``; show where if it is unexpected."""
+        if isinstance(error, ReproError):
+            return cls(run, problem=str(error))
+        sys.stderr.write(traceback)
+        return cls(run, problem=f"{type(error).__name__}: {error}")
+
 
 class WorkerPool(Protocol):
     """Trains several runs at a time and leaves their states in the store."""

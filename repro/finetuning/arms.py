@@ -45,11 +45,6 @@ SPECIFICATIONS: dict[Arm, Specification] = {
 LABELS: dict[str, str] = {arm: of.label for arm, of in SPECIFICATIONS.items()}
 
 
-def estimates(arm: Arm) -> int:
-    """Return n, the projected gradients per step (5 in the paper); 0 for backpropagation."""
-    return SPECIFICATIONS[arm].estimates
-
-
 def trains_adapters(arm: Arm) -> bool:
     """Return whether the arm trains LoRA adapters only and keeps the model's own weights fixed."""
     return SPECIFICATIONS[arm].method.trains == "adapters"

@@ -67,7 +67,6 @@ from repro.finetuning.arms import (
     Arm,
     NoiseName,
     device_for,
-    estimates,
     is_full_backpropagation,
 )
 from repro.measurement.device import Device
@@ -184,7 +183,7 @@ class Config(Checked):
 
     def steps(self, arm: Arm, model: str) -> int:
         """Return the training steps of ``arm`` on ``model``; 0 for as many as fit in the time."""
-        if not estimates(arm):
+        if not SPECIFICATIONS[arm].estimates:
             return self.bp_steps
         place = self.mezo_models.index(model) if len(self.zo_forwards) > 1 else 0
         forwards = self.zo_forwards[place]

@@ -24,7 +24,7 @@ from repro.claims.statistics import (
 )
 from repro.claims.verdict import Finding, is_ranking
 from repro.core.units import format_bytes
-from repro.finetuning.arms import LABELS, PAPER_ARMS, estimates
+from repro.finetuning.arms import LABELS, PAPER_ARMS, SPECIFICATIONS
 from repro.measurement.records import Record, rank
 
 _OF_TASKS = ("A9-order-sst2", "A9-order-fewshot")
@@ -338,7 +338,7 @@ def _best(setting: TaskRuns, *, zo: bool, of: Container[str] | None = None) -> A
         line
         for line in setting.lines
         if line.arm in PAPER_ARMS
-        and bool(estimates(line.arm)) == zo
+        and bool(SPECIFICATIONS[line.arm].estimates) == zo
         and (of is None or line.model in of)
     ]
     return max(

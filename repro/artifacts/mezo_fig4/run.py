@@ -28,7 +28,7 @@ from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
 from repro.data.text.tasks import data_of, task_of_seed
-from repro.finetuning.arms import LABELS, estimates, tuned_as, uses_engine
+from repro.finetuning.arms import LABELS, SPECIFICATIONS, tuned_as, uses_engine
 from repro.finetuning.base_models import fingerprint
 from repro.finetuning.items import obtainable, require_held_out
 from repro.finetuning.learner import can_run_passes, restore_of
@@ -215,7 +215,7 @@ def _failure(setup: ArmStep, results: Sequence[Result]) -> _Failure:
 
 
 def _run(config: Config, dataset: str, setup: ArmStep, lr: float, seed: int) -> LanguageModelRun:
-    is_zo = estimates(setup.arm) > 0
+    is_zo = SPECIFICATIONS[setup.arm].estimates > 0
     noise = config.noise if is_zo else "torch"
     along = is_zo and noise == "torch"  # the engine's own noise has one way to run the passes
     return LanguageModelRun(
