@@ -185,7 +185,8 @@ def test_the_pages_largest_models_are_those_of_the_command(tmp_path: Path, tail:
     expression = f"""
 JSON.stringify(DATA.methods.map((method) => {list(FAMILIES)}.map((family) => {{
   const s = Object.assign(new Setting(), {json.dumps(asdict(setting))});
-  const models = DATA.models.filter((model) => model.family === family);
+  const models = DATA.models.filter((model) => model.family === family).map(
+    (model) => ({{ ...model, sizes: Object.assign(new Architecture(), model.sizes) }}));
   const largest = largestModel(models, method, s, {budget});
   return largest && largest.name;
 }})))"""
