@@ -326,6 +326,21 @@ def test_formula_is_as_far_off_as_the_page_says_of_a_small_llama(
     assert f"`{slug}`" in said
 
 
+@pytest.mark.parametrize("form", ["4bit", "int8"])
+def test_a_matrix_is_counted_while_it_is_dequantised(form: Any) -> None:
+    """In a shallow model at a short context it takes a seventh of the memory or more."""
+    shallow = {
+        **LLAMA, "hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 8, "intermediate_size": 2048, "vocab_size": 1000,
+    }  # fmt: skip
+    setting = Setting(context=32, format=form)
+    found = simulate(shallow, TRAINING_METHODS["mezo-lora"], setting).as_metrics()["total_bytes"]
+    matrix = 2 * 512 * 2048
+    assert matrix > found / 7
+    formula = estimate(architecture(shallow), TRAINING_METHODS["mezo-lora"], setting).total
+    assert formula == pytest.approx(found, rel=0.02)
+
+
 def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:
     config = {
         "model_type": "bloom",
