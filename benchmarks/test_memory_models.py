@@ -34,7 +34,7 @@ def test_equal_memory_search(benchmark: Any) -> None:
     """The search behind claim A8."""
     grid = equal_memory.Grid()
     benchmark.extra_info["config"] = asdict(grid)
-    benchmark(equal_memory.search, grid)
+    benchmark(equal_memory.search_settings, grid)
 
 
 @pytest.mark.parametrize("method", ["bp", "bp_checkpoint", "mezo"])

@@ -4,5 +4,10 @@ import re
 
 
 def numbers(text: str) -> list[float]:
-    """Return the numbers of a text in their order; a digit within a name is none."""
-    return [float(found) for found in re.findall(r"(?<![\w.-])[+-]?\d+(?:\.\d+)?(?!\w)", text)]
+    """Return the numbers of a text in their order; digits within a name, as in INT8, do not count.
+
+    Raises:
+        ValueError: a number is joined to a unit or has separators, and is not read.
+    """
+    found = re.findall(r"(?<![\w.,-])[+-]?\d[\w.,]*(?<![.,])", text)
+    return [float(one) for one in found]

@@ -417,6 +417,8 @@ def test_a_family_of_too_few_blocks_for_the_tail_has_no_entry(
     assert cells["elasticzo"] == "-"
     assert cells["mezo"] != "-"
     assert "gemma3: no model has 27 blocks for elasticzo" in shown
+    assert main(["plan", "--budget", "16GB", "--tail", "27", "--method", "elasticzo"]) == 0
+    assert "gemma3: no model has 27 blocks for elasticzo" in capsys.readouterr().out
 
 
 def test_unknown_names_get_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,5 +138,7 @@ def test_recorded_formulas_and_simulations_are_found_again(
         formula = pytest.approx(found["simulated_peak_bytes"], rel=0.03)
         assert found.get("formula_bytes", found["simulated_peak_bytes"]) == formula
         # another version of PyTorch or transformers may allocate a little more or less
-        recorded = {k: record.metrics[k] for k in numbers}
-        assert {k: found[k] for k in numbers} == pytest.approx(recorded, rel=0.01)
+        peak = found["simulated_peak_bytes"]
+        assert peak == pytest.approx(record.metrics["simulated_peak_bytes"], rel=0.01)
+        numbers -= {"simulated_peak_bytes", "simulated_effective_layers"}
+        assert {k: found[k] for k in numbers} == {k: record.metrics[k] for k in numbers}

@@ -142,6 +142,10 @@ def test_a_run_goes_on_from_whichever_state_is_the_furthest(
     steps.clear()
     assert train_run(task(replace(SGD, epochs=6), tmp_path))["test_loss"] == whole["test_loss"]
     assert len(steps) == 2 * (6 - 3)
+    store.checkpoint(replace(SGD, epochs=2)).save({"of": "another program"})
+    done = store.progress(replace(SGD, epochs=6))
+    assert done.epochs == 6
+    assert done.metrics is not None
 
 
 def test_shorter_run_and_run_in_integers_are_trained_on_their_own(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ _OF_ZO = ("g_clip", "epsilon", "r_max")
 _ROWS = {**ROW_LABELS, "none": "w/o Fine-tuning"}
 """Rows of the tables in the paper's words."""
 
-ClaimedQuantity = tuple[Claim, Quantity]
+ClaimedAccuracy = tuple[Claim, Quantity]
 
 
 def describe(cell: Point) -> str:
@@ -149,7 +149,7 @@ def _where(column: Point) -> str:
 
 def _table(
     number: int, columns: Sequence[Point], rows: Mapping[str, str]
-) -> Iterator[ClaimedQuantity]:
+) -> Iterator[ClaimedAccuracy]:
     """Yield a claim for each number of a table, and one for the order of each column.
 
     A number is not a bound: a far higher accuracy would mean a different experiment.
@@ -215,7 +215,7 @@ def _unknown(column: Point, table: int, method: str = "") -> tuple[str, ...]:
     return (*settings, *_UNKNOWN_TABLE2, *pretraining)
 
 
-def _gaps() -> Iterator[ClaimedQuantity]:
+def _gaps() -> Iterator[ClaimedAccuracy]:
     """Yield the claims that section 5.2 states in words about Table 1."""
     for number, dataset in enumerate(IMAGE_SETS):
         fp32, int8, int8_star = ({"dataset": dataset, "precision": p} for p in PRECISIONS)
@@ -265,7 +265,7 @@ def _gaps() -> Iterator[ClaimedQuantity]:
             )
 
 
-def _tuning_gains() -> Iterator[ClaimedQuantity]:
+def _tuning_gains() -> Iterator[ClaimedAccuracy]:
     """Yield the gains from fine-tuning that section 5.2 states in words for Table 2."""
     for (dataset, angle), gains in _TUNING_GAINS.items():
         column: Point = {"dataset": dataset, "angle": angle, "precision": "fp32"}
@@ -281,7 +281,7 @@ def _tuning_gains() -> Iterator[ClaimedQuantity]:
             )
 
 
-def _rotated() -> Iterator[ClaimedQuantity]:
+def _rotated() -> Iterator[ClaimedAccuracy]:
     """Yield the claims that section 5.2 makes about Full ZO in INT8 on Table 2."""
     low, high = (
         [{"dataset": "fashion_mnist", "angle": angle, "precision": p} for angle in (30, 45)]
@@ -306,7 +306,7 @@ def _rotated() -> Iterator[ClaimedQuantity]:
     )
 
 
-def _sparsity() -> Iterator[ClaimedQuantity]:
+def _sparsity() -> Iterator[ClaimedAccuracy]:
     """Yield the claims on the p_zero schedule: Full ZO in INT8 with and without it."""
     for number, dataset in enumerate(IMAGE_SETS):
         column: Point = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
@@ -354,7 +354,7 @@ def _entry(
     published: str,
     quantity: Quantity,
     **others: Any,  # noqa: ANN401 - fields of Claim
-) -> ClaimedQuantity:
+) -> ClaimedAccuracy:
     """Return a claim on trained accuracies; ``published`` is text, to keep its printed digits."""
     claim = Claim(
         id=claim_id,
@@ -383,7 +383,7 @@ def _label(column: Point) -> str:
     return "-".join(str(value) for value in column.values())
 
 
-_ENTRIES: tuple[ClaimedQuantity, ...] = (
+_ENTRIES: tuple[ClaimedAccuracy, ...] = (
     *_table(1, _COLUMNS1, _TABLE1),
     *_gaps(),
     *_table(2, _COLUMNS2, _TABLE2),

@@ -51,7 +51,7 @@ class Share:
 
 
 TimeQuantity = Ratio | Share
-ClaimedQuantity = tuple[Claim, TimeQuantity]
+ClaimedTime = tuple[Claim, TimeQuantity]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ SPEED_UPS: dict[Pick, str] = {"smallest": "1.38", "largest": "1.42"}
 """Time in FP32 over time in INT8, smallest and largest of the methods."""
 
 
-def _entries(batch: int) -> Iterator[ClaimedQuantity]:
+def _entries(batch: int) -> Iterator[ClaimedTime]:
     """Yield all claims on Fig. 7 for one batch size."""
     both = tuple(
         (_point("fp32", method, batch), _point("int8", method, batch)) for method in ZEROTH_ORDER

@@ -50,7 +50,7 @@ class MemoryQuantity:
     """The slip in the paper, in words."""
 
 
-ClaimedQuantity = tuple[Claim, MemoryQuantity]
+ClaimedMemory = tuple[Claim, MemoryQuantity]
 
 _UNITS: dict[Measure, str] = {
     "total": "MiB",
@@ -149,7 +149,7 @@ def describe(point: Point, *, precision: bool = True) -> str:
     return f"{network}{numbers}, B = {point['batch']}{points}"
 
 
-def _float_lenet5() -> Iterator[ClaimedQuantity]:
+def _float_lenet5() -> Iterator[ClaimedMemory]:
     """Yield the claims on Fig. 4."""
     overheads = {32: ("0.17", "2.4"), 256: ("0.072", "1.2")}
     extras = {32: ("4.6", "65.3"), 256: ("13.3", "221.0")}
@@ -175,7 +175,7 @@ def _float_lenet5() -> Iterator[ClaimedQuantity]:
     yield from _tails("share", _FP32[256], ("97.6", "96.6"), "-share", observed=())
 
 
-def _integer_lenet5() -> Iterator[ClaimedQuantity]:
+def _integer_lenet5() -> Iterator[ClaimedMemory]:
     """Yield the claims on Fig. 5."""
     overheads = {32: ("0.26", "4.1"), 256: ("0.052", "1.4")}
     for batch, published in ((32, "1.8"), (256, "1.6")):
@@ -214,7 +214,7 @@ def _integer_lenet5() -> Iterator[ClaimedQuantity]:
         )
 
 
-def _pointnet() -> Iterator[ClaimedQuantity]:
+def _pointnet() -> Iterator[ClaimedMemory]:
     """Yield the claims on Fig. 6."""
     pairs = tuple(_POINTNET.pair("full_bp", tail) for tail in _TAILS)
     yield from _entries(
@@ -246,7 +246,7 @@ def _overall(
     section: str,
     printed: float | None = None,
     slip: str = "",
-) -> Iterator[ClaimedQuantity]:
+) -> Iterator[ClaimedMemory]:
     """Yield the claim on ElasticZO's largest overhead over all settings."""
     pairs, of_cls2 = (
         tuple(setting.pair(tail, "full_zo") for setting in settings.values() for tail in tails)
@@ -264,7 +264,7 @@ def _overall(
         yield replace(claim, printed=printed), comparison
 
 
-def _twice(setting: _Setting, published: str) -> Iterator[ClaimedQuantity]:
+def _twice(setting: _Setting, published: str) -> Iterator[ClaimedMemory]:
     """Yield the claim on the ratio of Full BP's memory to Full ZO's."""
     ratio = MemoryQuantity("ratio", (setting.pair("full_bp", "full_zo"),))
     yield from _entries(f"B-M{setting.figure}-{setting.batch}-bp", published, ratio)
@@ -276,7 +276,7 @@ def _tails(
     published: tuple[str, str],
     suffix: str = "",
     observed: tuple[Basis, ...] = _OBSERVED,
-) -> Iterator[ClaimedQuantity]:
+) -> Iterator[ClaimedMemory]:
     """Yield a claim on ZO-Feat-Cls2 and one on ZO-Feat-Cls1, both compared with Full ZO."""
     for tail, printed in zip(_TAILS, published, strict=True):
         stem = f"B-M{setting.figure}-{setting.batch}-{tail}{suffix}"
@@ -284,7 +284,7 @@ def _tails(
         yield from _entries(stem, printed, comparison, observed=observed)
 
 
-def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[ClaimedQuantity]:
+def _trained_by_zo(setting: _Setting, published: tuple[str, str]) -> Iterator[ClaimedMemory]:
     """Yield the claims on the share of the parameters that ZO trains."""
     network = describe(setting.step("full_zo")).partition(",")[0]
     for tail, printed in zip(_TAILS, published, strict=True):
@@ -307,7 +307,7 @@ def _entries(
     section: str = "5.3",
     relation: Relation = "equals",
     statement: str = "",
-) -> Iterator[ClaimedQuantity]:
+) -> Iterator[ClaimedMemory]:
     """Yield a claim by the equations, and one for each basis of ``observed``.
 
     The default ``statement`` describes the comparison's only pair.

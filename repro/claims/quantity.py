@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 Point = Mapping[str, str | float | None]
-"""The coordinates of a cell, exactly as in the ``point`` of its records."""
+"""The coordinates of a cell, of a timed epoch or of a training step, as in its records."""
 Key = frozenset[tuple[str, str | float | None]]
 
 

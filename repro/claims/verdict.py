@@ -172,7 +172,7 @@ def judging_profiles(claim: Claim) -> tuple[str, ...]:
 
 
 def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float | None) -> str:
-    """Judge a trained accuracy, or a difference of accuracies.
+    """Judge a trained value.
 
     A trained accuracy or a difference of accuracies is compared with its prediction interval:
 

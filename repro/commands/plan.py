@@ -169,7 +169,11 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _of_methods(args: argparse.Namespace, methods: list[TrainingMethod]) -> dict[str, Any]:
-    """Return the options that some methods alone have; one that no method has is an error."""
+    """Return the values of the options that only some methods take, ``None`` if not given.
+
+    Raises:
+        UsageError: an option is given, and none of ``methods`` takes it.
+    """
     values = {}
     for option, part in (("rank", "adapters"), ("adapters", "adapters"), ("tail", "tail")):
         values[option] = getattr(args, option)
@@ -271,7 +275,7 @@ def _plan_families(
     elif any(choice.model for choice in chosen):  # else the table would be empty
         from repro.planner.table import choices_text
 
-        sys.stdout.write(choices_text(chosen, setting, budget, shortened=shorten))
+        sys.stdout.write(choices_text(chosen, families, setting, budget, shortened=shorten))
     return _require_any(_of_families(chosen), budget)
 
 

@@ -15,3 +15,11 @@ class UsageError(ReproError):
 
 class UnknownRunsError(ReproError):
     """In a dry run, the next training runs depend on the results of missing runs."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether PyTorch raised ``error`` because a device or the host lacks memory."""
+    import torch
+
+    # the host's allocator has no error type of its own
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -53,14 +53,6 @@ def free_bytes() -> int:
     return min(free, int(limit) - taken + cached)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether PyTorch raised ``error`` because a device or the host lacks memory."""
-    import torch
-
-    # the host's allocator has no error type of its own
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-
-
 def require_same_bits() -> None:
     """Make PyTorch use deterministic kernels, and refuse operations that have none.
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 
+from repro.core.errors import is_out_of_memory
 from repro.core.leftovers import scratch_directory
 from repro.core.validation import require_positive_int
-from repro.measurement.device import Device, is_out_of_memory, require_device
+from repro.measurement.device import Device, require_device
 from repro.memory.step import StepSpec, build_model, make_batch, make_step
 
 if TYPE_CHECKING:

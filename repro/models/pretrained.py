@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from filelock import FileLock
 
-from repro.core.errors import ReproError, UsageError
+from repro.core.errors import ReproError, UsageError, is_out_of_memory
 from repro.core.leftovers import new_directory
 from repro.core.names import BYTES, Dtype
 from repro.core.paths import cache_dir, names_a_path, sha256_of
@@ -397,16 +397,17 @@ def explained(name: str) -> Iterator[None]:
         UsageError: ``name`` is a path, and it does not exist.
         ReproError: the block failed, since the model is gated, absent or cannot be read.
     """
-    import torch
     from huggingface_hub.errors import GatedRepoError
 
     if names_a_path(name) and not Path(name).exists():
         raise UsageError(f"model {name}: there is no such file or directory")
     try:
         yield
-    except (ReproError, MemoryError, torch.OutOfMemoryError):
+    except (ReproError, MemoryError):
         raise  # the files are in order
     except Exception as error:  # with damaged files, transformers fails in many ways
+        if is_out_of_memory(error):
+            raise
         if isinstance(error.__cause__, GatedRepoError):
             raise ReproError(
                 f"{name} is gated: accept its terms at https://huggingface.co/{name} and give a "

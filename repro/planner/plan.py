@@ -390,9 +390,9 @@ def largest_by_secants(
         if high - low <= 1:
             return low
         guess = (low + high) // 2
-        if len(costs) <= SECANTS and math.isfinite(
-            max(costs.values())
-        ):  # where the line through the two nearest points meets the budget
+        finite = math.isfinite(max(costs.values()))
+        if len(costs) <= SECANTS and finite:
+            # where the line through the two nearest points meets the budget
             (x, y), (x0, y0) = sorted(
                 [*costs.items(), (0, 0.0)],
                 key=lambda point: (point[0] == 0, abs(point[1] - budget)),

@@ -10,6 +10,8 @@ from repro.core.units import format_bytes
 from repro.memory.setting import Setting
 from repro.planner.architecture import Architecture
 from repro.planner.choices import Choice
+from repro.planner.configurations import architecture
+from repro.planner.families import family
 from repro.planner.formula import LARGEST_BATCH, weight_bytes
 from repro.planner.plan import MethodPlan, Plan
 
@@ -53,28 +55,36 @@ def plan_text(plan: Plan) -> str:
 
 
 def choices_text(
-    chosen: Sequence[Choice], setting: Setting, budget: float, *, shortened: bool
+    chosen: Sequence[Choice],
+    families: Sequence[str],
+    setting: Setting,
+    budget: float,
+    *,
+    shortened: bool,
 ) -> str:
     """Return the largest model of each family for each method, as ``choose`` found it."""
     slugs = list(dict.fromkeys(choice.method.slug for choice in chosen))
     rows = []
-    for family in dict.fromkeys(choice.family for choice in chosen):
-        models = {c.method.slug: c.model for c in chosen if c.family == family}
-        names = (models.get(slug) for slug in slugs)
-        rows.append([family, *("-" if n is None else short_name(n, family) for n in names)])
+    for name in dict.fromkeys(choice.family for choice in chosen):
+        models = {c.method.slug: c.model for c in chosen if c.family == name}
+        found = (models.get(slug) for slug in slugs)
+        rows.append([name, *("-" if one is None else short_name(one, name) for one in found)])
     few = "use all of theirs" if shortened else "are left out"
     other = dict.fromkeys(c.family for c in chosen if c.attention != setting.attention)
-    pairs = {(c.family, c.method.slug) for c in chosen}
-    # only a tail of more blocks than any of its models has leaves a family out
-    short = {slug: [row[0] for row in rows if (row[0], slug) not in pairs] for slug in slugs}
+    tails = {c.method.slug for c in chosen if c.method.trains == "tail"}
+    shallow = [
+        name
+        for name in families
+        if max(architecture(m.config).layers for m in family(name)) < setting.tail
+    ]
     closing = [
         "Each column shows the largest model that fits with that --method, by the formula.",
         f"Models with fewer than {setting.context} positions {few}.",
-        *(f"{family}: eager attention, because its class has no SDPA." for family in other),
+        *(f"{name}: eager attention, because its class has no SDPA." for name in other),
         *(
-            f"{', '.join(names)}: no model has {setting.tail} blocks for {slug}."
-            for slug, names in short.items()
-            if names
+            f"{', '.join(shallow)}: no model has {setting.tail} blocks for {slug}."
+            for slug in tails
+            if shallow
         ),
         NOT_COUNTED,
     ]

@@ -38,7 +38,7 @@ def ours(row: ClaimRow) -> str:
         return f"{row.ours:.4g} {unit(row)}"
     # decimals below its two digits would mean nothing; :g writes 2600, where :.2g writes 2.6e+03
     spread = f"{float(f'{row.interval:.2g}'):g}"
-    if float(spread) <= CLOSE_POINTS < row.interval:
+    if row.unit in ("%", "points") and float(spread) <= CLOSE_POINTS < row.interval:
         spread = f"{row.interval:.2f}"  # a reader sees that it exceeds the limit of a verdict
     digits = max(row.digits, len(spread.partition(".")[2]))
     return f"{row.ours:.{digits}f} ± {spread} {unit(row)}"

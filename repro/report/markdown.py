@@ -153,8 +153,9 @@ def caution(rows: Sequence[ClaimRow]) -> str:
         f"ElasticZO). {chosen} of those with a correction are a fit, too: the reading of the "
         "equations was chosen because it gives the printed numbers (Fig. 3 of MeZO). "
         f"In {len(differing)} of the undecided our result differs: {len(differing) - reversed_} "
-        f"numbers lie outside our interval, and {reversed_} rankings are reversed. They are "
-        "undecided because the paper leaves settings open."
+        f"published numbers lie outside our interval, and {reversed_} rankings are reversed. They "
+        "are undecided because the paper leaves settings open, and none that we tried explains the "
+        "difference."
     )
 
 

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO
 import torch
 
 from repro.core import atomic
-from repro.core.errors import ReproError, UsageError
-from repro.measurement.device import is_out_of_memory
+from repro.core.errors import ReproError, UsageError, is_out_of_memory
 
 _DIGEST = hashlib.sha256().digest_size
 _BLOCK = 1 << 20

@@ -92,12 +92,12 @@ class CheckpointStore:
         own = self.checkpoint(run)
         if not isinstance(run, NetworkRun) or run.precision != "fp32":
             return own
-        equal = (replace(run, epochs=epochs) for epochs in range(run.epochs, 0, -1))
-        stored = [one for one in map(self.checkpoint, equal) if one.path.exists()]
-        if not any(one != own for one in stored):
+        equal = (replace(run, epochs=epochs) for epochs in range(run.epochs - 1, 0, -1))
+        shorter = [one for one in map(self.checkpoint, equal) if one.path.exists()]
+        if not shorter or _epochs(own) == run.epochs:
             return own
         # its own if several are as far, since max takes the first
-        return max(stored, key=_epochs)
+        return max([own, *shorter], key=_epochs)
 
     @contextmanager
     def locked(self, run: TrainingRun) -> Iterator[None]:
@@ -146,9 +146,13 @@ def identity(environment: Environment) -> str:
 
 
 def _epochs(checkpoint: Checkpoint) -> int:
-    with checkpoint.explained():
-        state = checkpoint.load()
-        return -1 if state is None else Curve(**state["curve"]).epochs
+    """Return the number of epochs done; -1 without a state of a run of these programs."""
+    try:
+        with checkpoint.explained():
+            state = checkpoint.load()
+            return -1 if state is None else Curve(**state["curve"]).epochs
+    except ReproError:  # reported if it is the run's own
+        return -1
 
 
 def _progress(run: NetworkRun, state: dict[str, Any] | None) -> RunProgress:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from repro.core.errors import is_out_of_memory
 from repro.core.progress import now_and_then
-from repro.measurement.device import is_out_of_memory
 from repro.training.loop import train
 from repro.training.run import NetworkRun, TrainingRun
 from repro.training.store import CheckpointStore
@@ -66,7 +66,7 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
 def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:
     """Return the last state of ``run`` in the store of ``task``, training it first if needed."""
     stored = task.store.checkpoint(run)
-    # a shorter run may have diverged before the end of this one, whose state it then is
+    # progress may be that of a shorter run that diverged; training copies its state to this one
     if task.store.progress(run).metrics is None or task.store.furthest(run) != stored:
         train_run(replace(task, run=run))
     state = stored.load()

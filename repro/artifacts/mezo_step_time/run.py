@@ -20,6 +20,7 @@ import torch
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_step_time import NOISES, Config, ModelName, TimedArm
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
+from repro.core.errors import is_out_of_memory
 from repro.core.names import Dtype
 from repro.finetuning.arms import device_for, uses_engine
 from repro.finetuning.base_models import random_model
@@ -118,7 +119,9 @@ def time_steps(task: StepTask) -> dict[str, Any]:
     try:
         with torch.device(task.device):
             model = random_model(llama, task.dtype)
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
         return {"seconds": {}, "peak_bytes": {}, "out_of_memory": list(task.arms)}
     without_dropout(model)
     tokens = torch.randint(0, shape["vocab_size"], (task.batch, task.context))

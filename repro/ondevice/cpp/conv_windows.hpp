@@ -46,14 +46,14 @@ class ConvWindows {
     std::span<const std::size_t> starts_;            // of each list, and the end of the last
 };
 
-/// Has a job of windows multiply by these taps.
+/// Sets the taps of a job.
 template <class Windows>
 void set_taps(Windows& job, std::span<const Tap> taps) {
     job.taps = taps.data();
     job.tap_count = int(taps.size());
 }
 
-/// The windows that a kernel computes side by side, of so many that are left.
+/// The number of windows computed side by side if so many are left: 4, 2 or 1.
 constexpr int side_by_side(long left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
 }  // namespace zo

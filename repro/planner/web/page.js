@@ -155,7 +155,7 @@ function methodRow(a, method, s, budget) {
     element("td", { "data-label": "MeZO paper" }, byThePaper(a, method, s)));
 }
 
-/** The largest of `models` that fits and has the tail's blocks, each with at most all of its positions. */
+/** The largest of `models` that fits and has the tail's blocks, with at most all of its positions. */
 function largestModel(models, method, s, budget) {
   const fitting = models.filter(({ sizes }) => {
     if (method.trains === "tail" && s.tail > sizes.layers) return false;

@@ -24,7 +24,7 @@ struct Option {
         field;
     const char* help;
     double least = 0, most = kUnlimited;
-    const char* format = "";  ///< the precision that reads the option, if not each does
+    const char* format = "";  ///< only this precision reads it (int8: int8_star, too); empty: all
 
     bool is_flag() const { return std::holds_alternative<bool Options::*>(field); }
     bool is_read(const std::string& precision) const { return precision.starts_with(format); }
