@@ -39,6 +39,7 @@ def beginning_of(metrics: Mapping[str, Any], epochs: int) -> dict[str, Any]:
     found["seconds"] = found["seconds"][:epochs]
     if len(found["seconds"]) == epochs:  # whatever ended the run came later
         found["diverged"] = False
-        found |= {"divergence": ""} if "divergence" in found else {}
+        if "divergence" in found:
+            found["divergence"] = ""
     found["settings"] = {**found["settings"], "epochs": epochs}
     return found

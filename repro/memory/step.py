@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 import torch
@@ -120,6 +121,12 @@ def make_batch(spec: StepSpec, device: str = "cpu") -> tuple[torch.Tensor, torch
     return tokens, torch.zeros(spec.shape.batch, dtype=torch.long, device=device)
 
 
+@cache  # since a timed or measured step asks in every forward pass
+def _keeps_logits(kind: type[nn.Module]) -> bool:
+    """Return whether models of a class can compute the logits of the last position only."""
+    return "logits_to_keep" in inspect.signature(kind.forward).parameters
+
+
 def last_position_loss(
     model: nn.Module, tokens: torch.Tensor, answers: torch.Tensor
 ) -> torch.Tensor:
@@ -129,8 +136,8 @@ def last_position_loss(
     classification prompt needs no others, and N x V logits would hide the memory that the formulas
     describe.
     """
-    can_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
-    kept = {"logits_to_keep": 1} if can_keep else {}
+    keeps = _keeps_logits(type(model))  # type: ignore[arg-type] # mypy reads the __hash__ of models
+    kept = {"logits_to_keep": 1} if keeps else {}
     logits = model(input_ids=tokens, **kept).logits[:, -1]  # [B, V]
     return torch.nn.functional.cross_entropy(logits.float(), answers)
 
