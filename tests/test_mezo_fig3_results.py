@@ -221,5 +221,9 @@ def test_steps_of_different_devices_are_not_paired(records: list[Record]) -> Non
         for found in ([*measured, *larger], measured)
     )
     assert both.equals(of_one)
+    assert tables.points([*larger, *measured], "measured").equals(
+        tables.points(measured, "measured")
+    )
+    assert len(tables.points(larger, "measured")) == len(larger)
     assert pairs([*larger, *(r for r in measured if r.point["method"] == "forward")]).empty
     assert set(pairs(larger, ["mezo"], "mezo")["device"]) == {"cuda"}

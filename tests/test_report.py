@@ -102,12 +102,14 @@ def test_the_command_names_a_device_other_than_the_profile_s(
     assert (f" --device {device}" in command) == named
 
 
-def test_a_custom_run_is_named_by_the_profile_nearest_to_it() -> None:
+@pytest.mark.parametrize("profile", ["custom", "gpu"])
+def test_a_run_without_a_profile_is_named_by_the_nearest(profile: Profile) -> None:
     recorded = read_run(current_runs(ROOT / "results", "elasticzo_table1")[0])[0]
     artifact = index.load("elasticzo_table1")
-    for name, profile in artifact.profiles.items():
-        config = {**config_dict(profile), "epochs": 7}
-        record = msgspec.structs.replace(recorded, profile="custom", config=config)
+    assert "gpu" not in artifact.profiles
+    for name, usual in artifact.profiles.items():
+        config = {**config_dict(usual), "epochs": 7}
+        record = msgspec.structs.replace(recorded, profile=profile, config=config)
         command = command_of(artifact, [record])
         assert f" --profile {name} " in command
         assert " --epochs 7" in command

@@ -135,6 +135,7 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
         run([0.1, 0.1, 0.1], p_zero=0.33, seed=1, settings={"lr": 9.0}, utc=OLDER),
         run([0.1, 0.5], p_zero=None, dataset="fashion_mnist", profile="quick"),
         run([0.1, 0.5], p_zero=0.33, dataset="fashion_mnist"),
+        run([0.1, 0.5], p_zero=0.5, dataset="fashion_mnist"),
     ]
     figure = sparsity(records)
     mnist, fashion = figure.axes
@@ -146,6 +147,7 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
     band = mnist.collections[0].get_paths()[0].vertices
     assert {round(y) for x, y in band if x == 2} == {80, 90}
     arms = [text.get_text() for text in figure.legends[0].texts[:2]]
+    assert len(fashion.lines) == 3 + 2  # no accuracy is published for 0.5
     assert remarks(mnist) == [f"{arms[1]}: 1 left out: other settings"]
     assert remarks(fashion) == [f"{arms[0]}: quick"]
     assert mnist.get_title(loc="left") == "MNIST"

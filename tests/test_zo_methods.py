@@ -23,7 +23,7 @@ from repro.artifacts.zo_methods.arms import ARMS, ComparedMethod
 from repro.artifacts.zo_methods.comparison import comparisons
 from repro.artifacts.zo_methods.figures import zo_methods
 from repro.artifacts.zo_methods.training import MethodRun, measure_cost
-from repro.core.errors import UsageError
+from repro.core.errors import ReproError, UsageError
 from repro.execution.local import LocalExecutor
 from repro.finetuning.learner import AnswerLearner
 from repro.harness import run_artifact
@@ -148,7 +148,17 @@ def test_the_learning_rate_has_the_lowest_loss_on_held_out_items() -> None:
     assert best_rate([at(1), at(2)]) is None
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("made_up_mnist", "here")
+def test_a_run_that_exceeds_the_memory_is_named(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocesses, "train_run", lambda _: {"out_of_memory": "12 GB are missing"})
+    monkeypatch.setattr(run_module, "measure_cost", lambda _: {"forwards": 2.0})
+    with pytest.raises(ReproError, match=r"MeZO on mnist, lr .*12 GB are missing"):
+        list(run_module.run(FEW, context))
+
+
+@pytest.mark.usefixtures("made_up_mnist", "here")
 def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

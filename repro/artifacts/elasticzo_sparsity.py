@@ -84,8 +84,9 @@ def sparsity(records: Sequence[Record]) -> "Figure":
             panel.lines.append(Line(label, look, seeds, group.profile, group.caveat))
             point: dict[str, Any] = {"dataset": dataset, "precision": "int8", "method": "full_zo"}
             if arm is not None:  # Table 1 has the schedule
-                point["p_zero"] = PAPER.p_zero
-            panel.marks.append((published()[key(point)], {**look, "linestyle": ":"}))
+                point["p_zero"] = arm
+            if key(point) in published():  # no other fixed sparsity is
+                panel.marks.append((published()[key(point)], {**look, "linestyle": ":"}))
     return curves(
         panels, "test accuracy (%)", (4.4, 2.7), share_y=True, marks="published, by colour"
     )

@@ -2,13 +2,13 @@
 
 import json
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from repro.artifacts.base import Artifact, Config, config_dict
+from repro.artifacts.base import Artifact, config_dict
 from repro.claims.quantity import Point
-from repro.measurement.records import Record
+from repro.measurement.records import Profile, Record
 
 _POINT_NAMES = {
     "datasets": "dataset",
@@ -31,11 +31,8 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
     newest = max(records, key=lambda record: record.utc)
     config = newest.config
     apart = {*artifact.selector_fields, "engine", "device"}
-    # a custom run is named by the profile from which it differs least
-    profiles = {n: c for n, c in artifact.profiles.items() if newest.profile in (n, "custom")}
-    name, profile = min(
-        profiles.items(), key=lambda one: len(differing_options(config, one[1], apart))
-    )
+    name, options = profile_and_options(artifact, newest, apart)
+    profile = artifact.profiles[name]
     words = ["repro", "run", artifact.slug, "--profile", name]
     if isinstance(config.get("engine"), str):  # else it says whether the engine is measured, too
         engines = {record.engine for record in records if "trained" in record.metrics}
@@ -50,25 +47,34 @@ def command_of(artifact: Artifact, records: Sequence[Record]) -> str:
         whole = getattr(profile, field, ())
         if values and (field in _ALWAYS or set(values) != set(whole)):
             words += _option(field, values)
-    words += chain.from_iterable(differing_options(config, profile, apart))
-    return shlex.join(words)
+    return shlex.join([*words, *options])
 
 
-def differing_options(
-    config: Mapping[str, Any], profile: Config, apart: Collection[str] = ()
-) -> list[list[str]]:
-    """Return the words of each option by which ``config`` differs from the profile's.
+def profile_and_options(
+    artifact: Artifact, record: Record, apart: Collection[str] = ()
+) -> tuple[Profile, list[str]]:
+    """Return the profile of a record, and the options by which its configuration differs from it.
+
+    For a custom run, or one of a former profile, it is the profile that needs the fewest options.
 
     Args:
-        config: the configuration of a record.
-        profile: the present configuration of its profile.
+        artifact: the artifact of the record.
+        record: any record.
         apart: fields to leave out.
     """
-    return [
-        _option(name, config[name])
-        for name, usual in config_dict(profile).items()
-        if name not in apart and config.get(name, usual) != usual
-    ]
+    profiles = {n: config_dict(config) for n, config in artifact.profiles.items()}
+    if record.profile in profiles:
+        profiles = {record.profile: profiles[record.profile]}
+    options = {
+        profile: [
+            _option(name, record.config[name])
+            for name, usual in usuals.items()
+            if name not in apart and record.config.get(name, usual) != usual
+        ]
+        for profile, usuals in profiles.items()
+    }
+    nearest = min(options, key=lambda profile: len(options[profile]))
+    return nearest, [*chain.from_iterable(options[nearest])]
 
 
 def _option(name: str, value: Any) -> list[str]:  # noqa: ANN401 - as JSON has it

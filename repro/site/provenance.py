@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from repro.artifacts.base import Artifact
 from repro.core.units import GB, format_seconds
 from repro.measurement.environment import commit_label
 from repro.measurement.records import Record, read_run, read_runs
-from repro.report.commands import differing_options
+from repro.report.commands import profile_and_options
 from repro.report.summary import recorded_seconds, seconds_of
 
 
@@ -130,14 +129,7 @@ def runs(artifact: Artifact, paths: Sequence[Path], made: Sequence[Made]) -> lis
 def command(artifact: Artifact, record: Record) -> str:
     """Return the command line that repeats the run of ``record`` with the present code.
 
-    Options are given where the configuration differs from the present profile. For a custom run, or
-    one of a former profile, the profile that needs the fewest options is used.
+    Options are given where the configuration differs from the present profile.
     """
-    commands = []
-    known = record.profile in artifact.profiles  # it may have had others
-    for profile, config in artifact.profiles.items():
-        if record.profile == profile or not known:
-            options = differing_options(record.config, config)
-            commands.append((len(options), profile, chain.from_iterable(options)))
-    _, profile, words = min(commands, key=lambda command: command[0])
-    return shlex.join(["repro", "run", artifact.slug, "--profile", profile, *words])
+    profile, options = profile_and_options(artifact, record)
+    return shlex.join(["repro", "run", artifact.slug, "--profile", profile, *options])

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from repro.artifacts.shared.savings import SIZES, at, pairs
+from repro.artifacts.shared.savings import SIZES, at, device_of, of_one_device, pairs
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.memory.analytic import sizes_of
@@ -172,8 +172,10 @@ def fig3_measured(records: Sequence[Record]) -> Figure:
     }
     dtype = config["measure_dtypes"][0]
     points = [r for r in of_kind(records, "measured") if r.point["dtype"] == dtype]
+    points = of_one_device(points)
+    device = device_of(points[0]) if points else config["device"]
     title = (
-        f"Llama models in {dtype} on {config['device']}, N = {base['context']}, "
+        f"Llama models in {dtype} on {device}, N = {base['context']}, "
         f"L = {base['layers']}, D = {base['hidden']} unless varied"
     )
     return _six_panels(records, "measured", base, points, title)
@@ -183,7 +185,7 @@ def predicted(records: Sequence[Record]) -> Figure:
     """Draw the formula's value over the observed peak of every simulated and measured point."""
     groups: dict[str, list[Record]] = {}
     for kind in ("simulated", "measured"):
-        for record in of_kind(records, kind):
+        for record in of_one_device(of_kind(records, kind)):
             if "peak_bytes" in record.metrics and record.point["method"] != "forward":
                 groups.setdefault(f"{kind}, {record.point['dtype']}", []).append(record)
     with style():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.artifacts.shared.savings import SYMBOLS, WHERE, pairs
+from repro.artifacts.shared.savings import SYMBOLS, WHERE, of_one_device, pairs
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
 from repro.memory.readings import PRINTED, RECOVERED, Reading
@@ -25,9 +25,12 @@ def parameters(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
-    """Return every simulated or measured peak, the formula's value and the effective L'."""
+    """Return every simulated or measured peak, the formula's value and the effective L'.
+
+    Peaks on a GPU are shown only if there are none on the CPU.
+    """
     rows = []
-    for record in of_kind(records, kind):
+    for record in of_one_device(of_kind(records, kind)):
         point, metrics = record.point, record.metrics
         row = {SYMBOLS.get(name, name): point[name] for name in _COORDINATES}
         if "peak_bytes" in metrics:

@@ -95,6 +95,14 @@ def findings(
             yield by_kernel(f"{name}-{basis}", here["ratio"].to_dict(), why)
 
 
+def of_one_device(records: Iterable[Record]) -> list[Record]:
+    """Return the steps of the CPU if it was measured, else those of the first record's device."""
+    by_device: dict[str, list[Record]] = {}
+    for record in records:
+        by_device.setdefault(device_of(record), []).append(record)
+    return by_device.get("cpu") or next(iter(by_device.values()), [])
+
+
 def device_of(record: Record) -> str:
     """Return the device on which a step was measured; simulated steps count as the CPU's."""
     return str(record.point.get("device") or "cpu")

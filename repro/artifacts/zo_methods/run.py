@@ -164,8 +164,12 @@ def _sources(config: Config, task: str, seed: int) -> str:
 def _trained(
     title: str, runs: Sequence[MethodRun], config: Config, context: Context
 ) -> Iterator[tuple[MethodRun, dict[str, Any]]]:
-    """Yield each run with its metrics."""
-    return train_in_subprocesses(
+    """Yield each run with its metrics.
+
+    Raises:
+        ReproError: a run exceeds the memory of the device; finished runs are kept.
+    """
+    done = train_in_subprocesses(
         f"zo_methods {title}",
         runs,
         CheckpointStore.of(context.environment, config.threads),
@@ -173,3 +177,10 @@ def _trained(
         preload=_PRELOAD,
         workers=config.workers,
     )
+    for one, metrics in done:
+        if "out_of_memory" in metrics:
+            raise ReproError(
+                f"{one.label()}: {metrics['out_of_memory']}; with workers = {config.workers}, run "
+                "fewer at a time, leave the arm out, or take a smaller batch"
+            )
+        yield one, metrics
