@@ -340,6 +340,7 @@ def test_why_checkpointing_saves_nothing_stands_below_the_table(
     [
         (["--budget", "many"], "budget = 'many': must be a size such as 16GB"),
         (["--budget", "0"], "budget = '0': must be at least 1"),
+        (["--budget", "1e400GB"], "budget = '1e400GB': must be at least 1 and finite"),
         (["--context", "0"], "context = 0"),
         (["--batch", "-1"], "batch = -1"),
         (["--rank", "0"], "rank = 0"),

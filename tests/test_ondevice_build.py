@@ -78,12 +78,12 @@ def test_a_directory_that_cannot_be_made_is_named(
 def test_a_change_of_the_sources_asks_for_a_new_build(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sources = tmp_path / "cpp"
-    sources.mkdir()
-    (sources / "a.cpp").write_text("int a;")
-    monkeypatch.setattr(build_module, "SOURCES", sources)
+    for name, text in (("old", "int a;"), ("new", "int b;")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.cpp").write_text(text)
+    monkeypatch.setattr(build_module, "SOURCES", tmp_path / "new")
     before = module_path()
-    (sources / "a.cpp").write_text("int b;")
+    monkeypatch.setattr(build_module, "SOURCES", tmp_path / "old")
     assert module_path() != before
     monkeypatch.setenv("CXX", "clang++")
     assert len({before, module_path()}) == 2

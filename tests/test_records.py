@@ -389,6 +389,12 @@ def test_plans_that_do_not_state_it_get_the_size_of_a_models_body() -> None:
         assert body == config.layers * config.block_parameters + config.hidden  # and the last norm
 
 
+def test_a_record_without_what_its_kind_has_is_refused(tmp_path: Path) -> None:
+    made = record(artifact="elasticzo_int8_sign", metrics={})
+    with pytest.raises(ReproError, match="a record lacks what others of its kind have"):
+        read_run(write_run(tmp_path, [made]))
+
+
 @pytest.mark.parametrize("profile", ["week", "paper"])
 def test_unknown_profile_and_unreadable_file_are_refused(profile: str, tmp_path: Path) -> None:
     name = f"{profile}-20260101T000000Z-abcdef1"

@@ -81,5 +81,5 @@ def _parse(name: str, text: str, scale: Mapping[str, float], form: str) -> float
         raise UsageError(f"{name} = {text!r}: must be {form}")
     value = float(found[1]) * (scale[found[2]] if found[2] else 1)
     if not 1 <= value < math.inf:
-        raise UsageError(f"{name} = {text!r}: must be at least 1; give {form}")
+        raise UsageError(f"{name} = {text!r}: must be at least 1 and finite; give {form}")
     return value

@@ -91,7 +91,11 @@ def load(name: str, mirror: Path | None = None) -> Mapping[str, Any]:
     dataset = load_set(name)
     if not is_cached(dataset):
         fetch(name, mirror)
-    content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
+    try:
+        content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
+    except BadContentError as error:
+        msg = f"{name} is damaged: {error}; to replace it, run: {fetch_command(dataset)}"
+        raise BadContentError(msg) from error
     lengths: dict[str, set[int]] = {}
     for key, value in content.items():
         if not isinstance(value, Path):

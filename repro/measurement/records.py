@@ -131,8 +131,8 @@ def read_run(path: Path) -> list[Record]:
     """Return the records of one run file, with old configuration names replaced by present ones.
 
     Raises:
-        ReproError: a line is truncated, missing, not a record, or of another schema version; the
-            message names the file and the line.
+        ReproError: a line is truncated, missing, not a record, or of another schema version, which
+            the message names with the file; or a record lacks settings or metrics of its kind.
     """
     try:
         content = path.read_bytes()
@@ -154,7 +154,11 @@ def read_run(path: Path) -> list[Record]:
                 f"{number} of {len(records)}; restore the file or remove it and run again"
             )
     _require_own(path, records)
-    return with_present_names(records)
+    try:
+        return with_present_names(records)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        msg = f"{path}: a record lacks what others of its kind have ({error!r}); move the file away"
+        raise ReproError(msg) from error
 
 
 def _require_own(path: Path, records: Sequence[Record]) -> None:

@@ -52,54 +52,27 @@ class NetworkTask:
 
     step: NetworkStep
     threads: int
-    onednn: bool
-    """Whether PyTorch's oneDNN backend may be used."""
+    onednn: bool | None = None
+    """Whether PyTorch's oneDNN backend may be used; in PyTorch only."""
+    compact: bool | None = None
+    """Whether the integer engine processes one sample at a time; on the engine only."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the task as plain values, for records and cache keys."""
-        return self.step.as_dict() | {"threads": self.threads, "onednn": self.onednn}
+        own = {"threads": self.threads, "onednn": self.onednn, "compact": self.compact}
+        return self.step.as_dict() | {n: value for n, value in own.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class EngineTask:
-    """One point to measure; picklable."""
-
-    step: NetworkStep
-    threads: int
-    compact: bool
-    """Whether the integer engine processes one sample at a time."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the task as plain values, for records and cache keys."""
-        return self.step.as_dict() | {"threads": self.threads, "compact": self.compact}
-
-
-@dataclass(frozen=True)
-class NetworkPeak:
-    """Memory of training, in bytes."""
-
-    peak: int
-    """Peak over two steps of tensors, including the input, and scratch memory."""
-    resident: int
-    """Part of it alive after the steps: weights, input, and buffers kept between steps."""
-    objects: int
-    """Peak over two steps of objects above 512 bytes of the interpreter and of libraries."""
-    together: int
-    """Peak over two steps of both together."""
-
-    def as_metrics(self) -> dict[str, int]:
-        """Return the numbers under the names of a record."""
-        return {
-            "total_bytes": self.peak,
-            "resident_bytes": self.resident,
-            "objects_bytes": self.objects,
-        }
-
-
-def measure_network(task: NetworkTask) -> NetworkPeak:
-    """Measure two training steps of ``task.step``; call it in a fresh process.
+def measure_network(task: NetworkTask) -> dict[str, int]:
+    """Measure two training steps of ``task.step`` in PyTorch; call it in a fresh process.
 
     As in ``simulate_network``, the first layer's input counts.
+
+    Returns:
+        Sizes in bytes. ``total_bytes`` is the peak of tensors, including the input, and scratch
+        memory. ``resident_bytes`` is the part of it alive after the steps: weights, input, and
+        buffers kept between steps. ``objects_bytes`` is the peak of objects above 512 bytes of the
+        interpreter and of libraries.
 
     Raises:
         UsageError: the number of threads is below 1.
@@ -119,11 +92,13 @@ def measure_network(task: NetworkTask) -> NetworkPeak:
             for _ in range(2):
                 gc.collect()  # frees reference cycles of the learner or of a step
                 learner.step((batch, labels))
-        return balance(memray.FileReader(capture).get_allocation_records())
+        found = balance(memray.FileReader(capture).get_allocation_records())
+    del found["both_bytes"]
+    return found
 
 
-def measure_engine(task: EngineTask) -> dict[str, int]:
-    """Measure two training steps of ``task.step``; call it in a fresh process.
+def measure_engine(task: NetworkTask) -> dict[str, int]:
+    """Measure two training steps of ``task.step`` on the engine; call it in a fresh process.
 
     Returns:
         Sizes in bytes. ``total_bytes`` is the peak from the creation of the engine on, including
@@ -150,13 +125,13 @@ def measure_engine(task: EngineTask) -> dict[str, int]:
                 engine.step(as_given(own), labels)
         found = balance(memray.FileReader(capture).get_allocation_records())
     return {
-        "total_bytes": found.together,
+        "total_bytes": found["both_bytes"],
         "arena_bytes": engine.arena_bytes,
-        "tables_bytes": found.objects,
+        "tables_bytes": found["objects_bytes"],
     }
 
 
-def _engine(task: EngineTask) -> Callable[[], Any]:
+def _engine(task: NetworkTask) -> Callable[[], Any]:
     """Return a function that creates the engine's network; the source network does not count."""
     step = task.step
     first = step.partition(step.layers())
@@ -169,8 +144,13 @@ def _engine(task: EngineTask) -> Callable[[], Any]:
     return partial(NativeElasticZO, step.model(), step.sample, first, lr=1e-3, eps=1e-3, **limits)
 
 
-def balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
-    """Add up allocations and frees in their order, without memory maps."""
+def balance(records: Iterable[memray.AllocationRecord]) -> dict[str, int]:
+    """Add up allocations and frees in their order, without memory maps.
+
+    Returns:
+        The values of ``measure_network``, and ``both_bytes``, the peak of aligned memory and
+        objects together.
+    """
     blocks: dict[int, tuple[bool, int]] = {}  # by address: whether it is aligned, its size
     total, peak, together = {True: 0, False: 0}, {True: 0, False: 0}, 0
     for record in records:
@@ -184,6 +164,9 @@ def balance(records: Iterable[memray.AllocationRecord]) -> NetworkPeak:
             total[aligned] += record.size
             peak[aligned] = max(peak[aligned], total[aligned])
             together = max(together, sum(total.values()))
-    return NetworkPeak(
-        peak=peak[True], resident=total[True], objects=peak[False], together=together
-    )
+    return {
+        "total_bytes": peak[True],
+        "resident_bytes": total[True],
+        "objects_bytes": peak[False],
+        "both_bytes": together,
+    }

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +47,23 @@ def module_path() -> Path:
 
     Engines are kept in ``REPRO_ENGINE_DIR``, else in the cache directory.
     """
-    digest = hashlib.sha256()
-    for path in sorted(SOURCES.rglob("*")):
-        if path.is_file():
-            digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes())
+    digest = _digest_of(SOURCES).copy()
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
     digest.update(f"{suffix}\0{os.environ.get('CXX', '')}".encode())
     override = os.environ.get("REPRO_ENGINE_DIR")
     root = Path(override) if override else cache_dir() / "engine"
     return root / digest.hexdigest()[:16] / f"{_MODULE}{suffix}"
+
+
+@cache
+def _digest_of(sources: Path) -> "hashlib._Hash":
+    """Return the hash of the files in ``sources``, to be copied before more is added."""
+    digest = hashlib.sha256()
+    for path in sorted(sources.rglob("*")):
+        if path.is_file():
+            digest.update(path.relative_to(sources).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    return digest
 
 
 def build(*, otherwise: str = "") -> Path:

@@ -1,6 +1,5 @@
 """Build the training of a network from its run: the learner and its items."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,6 @@ from repro.integer.tensor import IntegerTensor
 from repro.measurement.device import require_same_bits
 from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
-from repro.methods.watch import PassesDifferWarning
 from repro.models.lenet5 import SAMPLE_SHAPE
 from repro.models.networks import NETWORKS
 from repro.ondevice.floating import NativeElasticZO
@@ -159,9 +157,6 @@ def _float_learner(run: NetworkRun, settings: FloatSettings) -> FloatLearner:
     elif run.method == "full_bp":
         optimizer = Backprop(model.parameters(), lr=settings.lr, rule=settings.rule)
     else:
-        # the published method runs batch norm in training mode, so both passes update its
-        # statistics
-        warnings.simplefilter("ignore", PassesDifferWarning)
         optimizer = ElasticZO(model, first, **zeroth_order)
     prepare: Callable[[Tensor], Tensor] = nn.Identity()
     if task.pixels_of is not None:

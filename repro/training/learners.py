@@ -4,6 +4,7 @@ Floating-point networks train by backpropagation or ElasticZO, integer networks 
 with its schedule.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from repro.integer.schedule import Schedule
 from repro.integer.sign import compare
 from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import StepInfo
+from repro.methods.watch import PassesDifferWarning
 from repro.ondevice.floating import NativeElasticZO
 from repro.training.loop import Labelled, NetworkLearner
 
@@ -62,7 +64,11 @@ class FloatLearner(NetworkLearner):
         inputs, labels = batch
         self.model.train(self._mode)  # an evaluation may have left the other mode
         inputs = self.prepare(inputs)
-        self.optimizer.step(lambda: self.loss(inputs, labels))
+        with warnings.catch_warnings():
+            # the published method runs batch norm in training mode, so both passes of a
+            # zeroth-order step update its statistics
+            warnings.simplefilter("ignore", PassesDifferWarning)
+            self.optimizer.step(lambda: self.loss(inputs, labels))
         info: StepInfo = self.optimizer.last
         return info
 

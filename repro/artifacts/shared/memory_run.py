@@ -21,12 +21,7 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.memory.elasticzo import Optimizer, training_bytes
 from repro.memory.lower_bound import lower_bound
-from repro.memory.measured_network import (
-    EngineTask,
-    NetworkTask,
-    measure_engine,
-    measure_network,
-)
+from repro.memory.measured_network import NetworkTask, measure_engine, measure_network
 from repro.memory.network_step import NetworkStep
 from repro.memory.simulated_network import simulate_network
 from repro.ondevice.build import build
@@ -62,12 +57,16 @@ def estimate_memory(
         yield Result("bound", step.as_dict(), bound.as_metrics())
     for step, parts in _isolated(f"{slug} simulated", simulate_point, steps, context):
         yield Result("simulated", step.as_dict(), parts)
-    tasks = [NetworkTask(step, threads, onednn) for step in steps for onednn in (True, False)]
-    for task, peak in _isolated(f"{slug} measured", measure_point, tasks, context):
+    tasks = [NetworkTask(step, threads, onednn=use) for step in steps for use in (True, False)]
+    for task, peak in _isolated(f"{slug} measured", measure_network, tasks, context):
         yield Result("measured", task.as_dict(), peak)
     if engine:
         modes = {"fp32": (False,), "int8": (False, True)}
-        native = [EngineTask(s, threads, compact) for s in steps for compact in modes[s.precision]]
+        native = [
+            NetworkTask(step, threads, compact=compact)
+            for step in steps
+            for compact in modes[step.precision]
+        ]
         for task, peak in _isolated(f"{slug} engine", measure_engine, native, context):
             yield Result("engine", task.as_dict(), peak)
 
@@ -77,15 +76,10 @@ def simulate_point(step: NetworkStep) -> dict[str, int]:
     return simulate_network(step).as_metrics()
 
 
-def measure_point(task: NetworkTask) -> dict[str, int]:
-    """Measure one point; at the top level of the module for use in another process."""
-    return measure_network(task).as_metrics()
-
-
 def _isolated(
     title: str,
     function: Callable[[Any], dict[str, int]],
-    tasks: Sequence[NetworkStep] | Sequence[NetworkTask] | Sequence[EngineTask],
+    tasks: Sequence[NetworkStep] | Sequence[NetworkTask],
     context: Context,
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     return run_in_subprocesses(
