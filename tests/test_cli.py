@@ -8,11 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from repro import __version__
+from repro.artifacts import index
 from repro.claims.verdict import UNDECIDED
 from repro.cli import build_parser, main
 from repro.measurement.records import read_runs
@@ -27,6 +27,14 @@ ROOT = Path(__file__).parents[1]
 def repro(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "repro", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def status_of(*arguments: str) -> object:
+    """The status of a command in this process."""
+    try:
+        return main([*arguments])
+    except SystemExit as stopped:
+        return stopped.code
 
 
 def test_list_shows_paper_time_and_verdicts(
@@ -108,11 +116,11 @@ def test_unknown_artifact_gets_the_nearest_name() -> None:
         (["--no-such-option"], "no-such-option"),
     ],
 )
-def test_wrong_options_are_usage_errors(arguments: list[str], message: str, tmp_path: Path) -> None:
-    done = repro("run", "mezo_fig3", "--out", str(tmp_path / "out"), *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
+def test_wrong_options_are_usage_errors(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("run", "mezo_fig3", "--out", str(tmp_path / "out"), *arguments) == 2
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -167,15 +175,6 @@ def test_claims_without_records_are_not_run(
     assert {row["schema"] for row in rows} == {2}
 
 
-def test_claim_tells_one_statement_and_suggests_names(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["claim", "A4"]) == 0
-    shown = capsys.readouterr().out
-    assert "reproduced, with a correction" in shown
-    assert "around 1.2x" in shown
-    assert main(["claim", "A44"]) == 2
-    assert "A4" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("group", [(), ("data",), ("engine",)])
 def test_a_group_of_commands_alone_prints_help(group: tuple[str, ...]) -> None:
     done = repro(*group)
@@ -191,6 +190,7 @@ def test_a_group_of_commands_alone_prints_help(group: tuple[str, ...]) -> None:
         (["data", "lits"], "did you mean list"),
         (["data", "path", "mnits"], "did you mean mnist"),
         (["run", "elasticzo_tabel1"], "did you mean elasticzo_table1"),
+        (["claim", "A44"], "did you mean A4"),
         (["claims", "--artifact", "mezo_fg4"], "did you mean mezo_fig4"),
         (["claims", "--verdict", "undecidd"], "did you mean undecided"),
         (["claims", "--basis", "time"], "did you mean timed"),
@@ -202,11 +202,7 @@ def test_a_group_of_commands_alone_prints_help(group: tuple[str, ...]) -> None:
 def test_an_unknown_name_gets_the_nearest_ones(
     arguments: list[str], near: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status: Any = main(arguments)
-    except SystemExit as stopped:
-        status = stopped.code
-    assert status == 2
+    assert status_of(*arguments) == 2
     error = capsys.readouterr().err
     assert near in error
     *_, message = error.splitlines()
@@ -422,31 +418,25 @@ def test_a_cache_that_is_no_directory_is_one_error(
     assert len(shown.splitlines()) == 1
 
 
-def test_former_names_of_artifacts_lead_to_the_present_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    shown = []
-    for name in (*dict.fromkeys(PRESENT_SLUGS.values()), *PRESENT_SLUGS):
-        present = PRESENT_SLUGS.get(name, name)
-        assert main(["claims", "--artifact", name, "--json"]) == 0
-        shown.append((present, capsys.readouterr().out))
-    assert len(set(shown)) == len({present for present, _ in shown})
+def test_former_names_of_artifacts_lead_to_the_present_one() -> None:
+    for former, present in PRESENT_SLUGS.items():
+        assert index.load(former).slug == index.load(present).slug == present
 
 
-def test_output_that_the_terminal_cannot_show_is_replaced() -> None:
+def test_output_that_the_terminal_cannot_show_is_replaced(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     command = [sys.executable, "-m", "repro", "claim", "A1"]
-    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0
     assert b"? 2.00" in done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_full_disk_under_the_output_is_one_error() -> None:
+def test_full_disk_under_the_output_is_one_error(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "repro", "claims"], stdout=full, stderr=subprocess.PIPE,
-            text=True, check=False,
+            cwd=tmp_path, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.startswith("repro: error: no space left")

@@ -26,9 +26,7 @@ from repro.core.errors import ReproError, UsageError
 from repro.data.base import ArraySpec, BadContentError
 from repro.data.images.idx import read_idx
 from repro.data.sources.archives import copy_member, gunzip
-from repro.data.text.published import BOOLQ
 from repro.data.text.rows import read_rows
-from repro.measurement.result_cache import ResultCache
 from repro.methods.log import StepLog
 from repro.methods.step_info import GradientEstimate
 from repro.models.gguf_header import read_header
@@ -374,23 +372,6 @@ def test_a_damaged_step_log_is_named_or_read_as_it_was(tmp_path: Path) -> None:
             assert str(path) in error
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"question": "is \\ud800 it", "passage": "b", "answer": true}\n',
-        '{"question": "is it", "passage": "\\udfff", "answer": true}\n',
-    ],
-)
-def test_a_lone_surrogate_is_named_with_its_line(text: str, tmp_path: Path) -> None:
-    good = '{"question": "is it", "passage": "b", "answer": false}\n'
-    (tmp_path / "train.jsonl").write_text(good + text)
-    (tmp_path / "validation.jsonl").write_text(good)
-    with pytest.raises(
-        BadContentError, match=r"train\.jsonl:2: .*character \d+ is a lone surrogate"
-    ):
-        BOOLQ.read_directory(tmp_path)
-
-
 def test_json_that_is_nested_too_deep_is_no_row() -> None:
     with pytest.raises(BadContentError, match="file:1: not JSON"):
         read_rows(b"[" * 100_000 + b"\n", "file", ("text",), "label")
@@ -458,16 +439,6 @@ def test_a_state_of_another_run_is_named(error: Exception, tmp_path: Path) -> No
         take_over()
 
 
-@pytest.mark.parametrize("content", [b'{"value": 5}', b"[" * 100_000, b'{"value": null}', b"\xff"])
-def test_a_damaged_point_is_computed_again(content: bytes) -> None:
-    store = ResultCache("some", {})
-    store.put({"n": 1}, {"peak": 1})
-    (path,) = store.directory.iterdir()
-    path.write_bytes(content)
-    assert store.get({"n": 1}) is None
-    assert not path.exists()
-
-
 LLAMA = {
     "model_type": "mistral", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 100,
@@ -525,15 +496,14 @@ def test_an_array_longer_than_any_vocabulary_is_refused(tmp_path: Path) -> None:
         read_header(gguf_file(tmp_path / "x.gguf", 4 * 32 + 1))
 
 
-def test_a_tensor_of_a_type_without_a_size_is_refused(tmp_path: Path) -> None:
+def test_a_tensor_of_a_type_without_a_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = gguf_file(tmp_path / "x.gguf", 4)
-    for kind in range(64):
-        content = bytearray(path.read_bytes())
-        at = content.index(b"token_embd.weight") + len("token_embd.weight") + 4 + 16
-        content[at : at + 4] = struct.pack("<I", kind)
-        (tmp_path / "y.gguf").write_bytes(content)
-        found, error = outcome(read_header, tmp_path / "y.gguf")
-        assert found is not None or "y.gguf" in error
+    read_header(path)
+    monkeypatch.delitem(gguf.GGML_QUANT_SIZES, gguf.GGMLQuantizationType.F32)
+    with pytest.raises(ReproError, match=r"x\.gguf.*gguf cannot read"):
+        read_header(path)
 
 
 def test_an_idx_file_of_another_set_is_refused() -> None:

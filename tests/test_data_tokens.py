@@ -74,12 +74,6 @@ def test_truncated_prompts_are_counted() -> None:
     assert split.truncated(10).tolist() == [True, False]
 
 
-def test_a_long_prompt_keeps_its_start_of_text_token() -> None:
-    split = tokenise([DRY], tokenizer(start=True))
-    assert text(split.prompt(0, 100)).startswith("<s> Water")
-    assert text(split.prompt(0, 6)) == "<s> . Is <unk> dry ?"
-
-
 def with_added(template: str, *special: tuple[str, int]) -> PreTrainedTokenizerFast:
     backend = tokenizer().backend_tokenizer
     backend.post_processor = processors.TemplateProcessing(template, special_tokens=list(special))

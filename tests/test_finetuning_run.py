@@ -3,9 +3,6 @@
 import copy
 import hashlib
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -325,34 +322,6 @@ def test_where_saving_is_cheap_no_step_is_made_again(
         train_run(given)
     assert train_run(given)["steps"] == [0, 8]
     assert len(made) == 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arm", ["mezo_1", "bp"])
-def test_a_killed_run_goes_on_where_it_was(arm: Any, tmp_path: Path) -> None:
-    run = replace(RUN, arm=arm, seconds=4.0, evaluations=8)
-    given = task(run, tmp_path)
-    code = (
-        "import sys, pickle; from repro.training.trainer import train_run\n"
-        "train_run(pickle.load(open(sys.argv[1], 'rb')))"
-    )
-    import pickle
-
-    (tmp_path / "task").write_bytes(pickle.dumps(given))
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "task")])
-    while len(_kept(checkpoint_of(given))) < 3:
-        assert process.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    kept = _kept(checkpoint_of(given))
-    metrics = train_run(given)
-    assert metrics["seconds"][: len(kept)] == kept  # not trained again
-    assert metrics["steps"] == sorted(metrics["steps"])
-    learner = _learner(run)  # the same steps in one go, by number
-    for batch in _batches(metrics["steps"][-1], run):
-        learner.step(batch)
-    assert weights_sha256(learner.model.parameters()) == metrics["final_sha256"]
 
 
 def test_a_run_that_diverges_ends_with_the_reason(tmp_path: Path) -> None:

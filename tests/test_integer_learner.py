@@ -96,24 +96,6 @@ def test_it_learns_by_forward_passes_alone(sign: SignRule) -> None:
     assert accuracy(trained) > 0.2  # chance is 0.1, with a deviation of 0.013 on 500 images
 
 
-def test_resumed_learner_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    whole, first, second = (learner("fc2", epochs=4, sign="integer") for _ in range(3))
-    for epoch in range(4):
-        whole.start_epoch(epoch)
-        whole.step(stripes(16, seed=epoch))
-    for epoch in range(2):
-        first.start_epoch(epoch)
-        first.step(stripes(16, seed=epoch))
-    torch.save(first.state_dict(), tmp_path / "state.pt")
-    second.load_state_dict(torch.load(tmp_path / "state.pt"))
-    for epoch in range(2, 4):
-        second.start_epoch(epoch)
-        second.step(stripes(16, seed=epoch))
-    one, other = whole.state_dict(), second.state_dict()
-    assert torch.equal(one["network"].pop("parameters"), other["network"].pop("parameters"))
-    assert one == other
-
-
 def test_the_example_in_the_documentation_runs() -> None:
     text = (Path(__file__).parents[1] / "docs" / "integer.md").read_text(encoding="utf-8")
     code = text.partition("```python\n")[2].partition("```")[0]

@@ -276,17 +276,6 @@ def test_backprop_takes_parameters_and_a_loss_with_a_gradient() -> None:
     assert torch.equal(theta.detach(), torch.ones(3))
 
 
-@pytest.mark.parametrize("keep", [0, 10, -7])
-def test_a_damaged_log_is_refused(keep: int, tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    log = StepLog(eps=1e-3, perturbations=1, chunk=None)
-    log.append([GradientEstimate(1, 0.5, 0.4, 50.0)], lr=1e-3)
-    log.save(path)
-    path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ReproError, match="not a log of zeroth-order steps, or damaged"):
-        StepLog.load(path)
-
-
 def test_a_log_that_lost_an_estimate_is_refused(tmp_path: Path) -> None:
     log = StepLog(eps=1e-3, perturbations=2, chunk=None)
     log.append([GradientEstimate(1, 0.5, 0.4, 50.0)], lr=1e-3)

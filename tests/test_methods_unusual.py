@@ -304,16 +304,6 @@ def test_a_log_is_not_replayed_on_frozen_weights() -> None:
     assert all(map(torch.equal, before, fresh.parameters()))
 
 
-def test_a_state_of_another_partition_is_refused() -> None:
-    model = shared_relu(nn.ReLU)
-    elastic = ElasticZO(model, "2", lr=0.01, eps=1e-3)
-    for other in (
-        ElasticZO(model, "4", lr=0.01, eps=1e-3), MeZO(model.parameters(), lr=0.01, eps=1e-3),
-    ):  # fmt: skip
-        with pytest.raises(UsageError, match="elements = "):
-            other.load_state_dict(elastic.state_dict())
-
-
 @pytest.mark.parametrize("chunk", [-5, 0, 1.5, True])
 def test_a_chunk_that_is_no_number_of_elements_is_refused(chunk: Any) -> None:
     with pytest.raises(UsageError, match="chunk"):

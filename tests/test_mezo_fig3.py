@@ -1,12 +1,7 @@
 """The artifact end to end: configuration, run, resume, findings."""
 
-import contextlib
 import itertools
 import math
-import os
-import subprocess
-import sys
-import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +12,6 @@ from repro.artifacts.mezo_fig3 import ARTIFACT, PAPER, QUICK, SMOKE, Config
 from repro.artifacts.shared import subprocesses
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
-from repro.cli import main
 from repro.core.errors import ReproError, UsageError
 from repro.harness import run_artifact
 from repro.measurement.records import Record, of_kind, read_run
@@ -181,44 +175,6 @@ def test_figures_draw_from_records_alone(records: list[Record]) -> None:
             mpl.pyplot.close(figure)
 
 
-def test_a_killed_run_goes_on_with_the_points_that_are_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = [
-        *("run", "mezo_fig3", "--profile", "smoke"),
-        *("--parts", "measured", "--measure-layers"),
-        *("--measure-contexts", "16", "--measure-context", "16", "--measure-hidden", "32"),
-        *("--measure-heads", "4", "--measure-vocabulary", "64", "--out", str(tmp_path)),
-    ]
-    stored = Path(os.environ["REPRO_CACHE_DIR"], "points")
-    other = ResultCache("mezo_fig3", {"another": "killed run"})
-    other.put({"n": 1}, {"peak_bytes": 1})
-
-    def finished() -> list[Path]:
-        return [
-            path for path in stored.glob("mezo_fig3-*/*.json") if path.parent != other.directory
-        ]
-
-    first = subprocess.Popen([sys.executable, "-m", "repro", *command], stderr=subprocess.DEVNULL)
-    while not finished():
-        assert first.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.02)
-    first.kill()
-    first.wait()
-    assert list((tmp_path / "mezo_fig3").iterdir()) == []  # nothing half-written
-    kept = {path: path.stat().st_mtime_ns for path in finished()}
-    assert kept
-
-    assert main(command) == 0
-    second = capsys.readouterr()
-    (records,) = (tmp_path / "mezo_fig3").iterdir()
-    assert second.out == f"{records}\n"
-    assert len(list(of_kind(read_run(records), "measured"))) == 4
-    assert "measured: 4/4" in second.err
-    assert finished() == []  # a finished run measures anew the next time
-    assert other.get({"n": 1})  # and leaves the points of other runs alone
-
-
 def test_stored_points_are_not_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,10 +188,15 @@ def test_stored_points_are_not_computed_again(
             yield task, MeasuredPeak(1, 1, 1).as_metrics()
 
     monkeypatch.setattr(subprocesses, "run_isolated", two_only)
-    for _ in range(2):
-        with contextlib.suppress(KeyboardInterrupt):
-            run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
+    other = ResultCache("mezo_fig3", {"another": "run"})
+    other.put({"n": 1}, {"peak_bytes": 1})
+    with pytest.raises(KeyboardInterrupt):
+        run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
+    assert list(tmp_path.rglob("*.jsonl")) == []  # nothing half-written
+    run_artifact(ARTIFACT, "smoke", TINY, tmp_path)
     assert len(set(computed)) == len(computed) == 4
+    assert list(other.directory.parent.iterdir()) == [other.directory]  # it keeps no point
+    assert other.get({"n": 1})  # and leaves those of other runs alone
 
 
 def test_a_point_that_fails_leaves_no_records(

@@ -573,8 +573,31 @@ def test_a_later_run_without_bp_keeps_bps_set_up() -> None:
     assert memory_table(records)["chosen"].tolist() == ["yes", "no"]
 
 
-def test_one_seed_settles_no_time() -> None:
-    later = found([record(r) for r in (BP[0], MEZO[0])])["A10"]
+def _diverged(run: Result) -> Result:
+    ended = {"seconds": [0, 2], "accuracy": [0.5, 0.5], "divergence": "inf"}
+    return replace(run, metrics={**run.metrics, **ended})
+
+
+def _flat(run: Result) -> Result:
+    return replace(run, metrics={**run.metrics, "accuracy": [0.6] * len(run.metrics["accuracy"])})
+
+
+def _elsewhere(run: Record) -> Record:
+    return msgspec.structs.replace(run, environment=msgspec.structs.replace(HERE, cpu="another"))
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [record(r) for r in (BP[0], MEZO[0])],
+        [record(r) for r in (*BP, MEZO[0], _diverged(MEZO[1]))],
+        [*(record(r) for r in (*BP, MEZO[0])), _elsewhere(record(MEZO[1]))],
+        [record(r) for r in (BP[0], _flat(BP[1]), *MEZO)],
+    ],
+    ids=["one seed", "MeZO diverged in the other", "timed on two machines", "BP gained nothing"],
+)
+def test_one_seed_settles_no_time(runs: list[Record]) -> None:
+    later = found(runs)["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
     assert verdict(CLAIMS["A10"], later) == "undecided"
 
@@ -584,16 +607,6 @@ def test_an_order_of_one_seed_does_not_hide_that_of_several() -> None:
     of_both = found([*ALL, *(record(r, "gpu") for r in one)])
     assert (of_both["A10"].profile, of_both["A10"].n_seeds) == ("hours", 2)
     assert (of_both["A9"].profile, of_both["A9"].n_seeds) == ("gpu", 1)
-
-
-def test_a_run_that_diverged_is_not_fast() -> None:
-    """One of two seeds ends after 2 s: the other is left, and settles nothing."""
-    broken = replace(
-        MEZO[1],
-        metrics={**MEZO[1].metrics, "seconds": [0, 2], "accuracy": [0.5, 0.5], "divergence": "inf"},
-    )
-    later = found([record(r) for r in (*BP, MEZO[0], broken)])["A10"]
-    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
 
 
 def test_each_arm_starts_from_its_own_height() -> None:
@@ -633,20 +646,6 @@ def test_a_machine_of_another_speed_does_not_change_a_delay() -> None:
     later = found(pair)["A10"]
     assert (later.ours, later.n_seeds) == (pytest.approx((20 + 10 / 3) / 6 - 1), 2)
     assert later.interval == pytest.approx(0, abs=1e-9)
-
-
-def test_a_seed_timed_on_two_machines_is_left_out() -> None:
-    other = msgspec.structs.replace(HERE, cpu="another")
-    apart = msgspec.structs.replace(record(MEZO[1]), environment=other)
-    later = found([*(record(r) for r in BP), record(MEZO[0]), apart])["A10"]
-    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
-
-
-def test_a_seed_in_which_bp_gains_nothing_is_left_out() -> None:
-    accuracy = [0.6] * len(BP[1].metrics["accuracy"])
-    flat = replace(BP[1], metrics={**BP[1].metrics, "accuracy": accuracy})
-    later = found([record(r) for r in (BP[0], flat, *MEZO)])["A10"]
-    assert (later.ours, later.n_seeds) == (pytest.approx(52 / 18), 1)
 
 
 def test_a_part_of_a_high_profile_does_not_hide_a_whole_lower_one() -> None:

@@ -16,7 +16,6 @@ from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
 from repro.memory.fake_models import build
 from repro.memory.setting import ADAPTER_FORMATS, FORMATS, Setting
 from repro.memory.shape import LLAMA2_7B
-from repro.memory.simulation import simulate
 from repro.models.training_mode import unpacked
 from repro.planner import activations
 from repro.planner.architecture import Architecture
@@ -270,22 +269,3 @@ def test_a_known_number_above_the_limit_does_not_raise_it() -> None:
 def test_a_number_that_no_step_has_is_left_out() -> None:
     assert largest_by_secants(lambda _: math.inf, 100, 100, (200, 200.0)) == 0
     assert largest_by_secants(lambda x: x if x < 70 else math.inf, 90, 100, (1, 1.0)) == 69
-
-
-@pytest.mark.parametrize("slug", ["mezo", "mezo-lora"])
-@pytest.mark.parametrize("family", ["phi3", "llama"])
-def test_formula_holds_where_activations_exceed_the_weights(family: str, slug: str) -> None:
-    config = {
-        "model_type": family,
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 4,
-        "intermediate_size": 256,
-        "vocab_size": 128,
-        "max_position_embeddings": 512,
-        "pad_token_id": 0,
-    }
-    setting = Setting(context=512, batch=64)
-    found = estimate(architecture(config), TRAINING_METHODS[slug], setting).total
-    assert found == pytest.approx(simulate(config, TRAINING_METHODS[slug], setting).total, rel=0.02)

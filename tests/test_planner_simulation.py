@@ -141,7 +141,10 @@ def test_formula_is_near_the_simulation(slug: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("context", "batch"), [(1024, 8), (128, 8), (2048, 1)])
+@pytest.mark.parametrize(
+    ("context", "batch"),
+    [(1024, 8), *(pytest.param(n, b, marks=pytest.mark.slow) for n, b in ((128, 8), (2048, 1)))],
+)
 @pytest.mark.parametrize(
     "name",
     ["gpt2", "opt-125m", "falcon-7b", "pythia-160m", "llama-3.2-1b", "gemma-2b", "gemma2-2b"],
@@ -215,6 +218,10 @@ def test_formula_with_eager_attention_is_near_the_simulation(
         ("gpt2", "lora", "sdpa"),
         ("gpt2", "lora-checkpoint", "sdpa"),
         ("phi-3-mini", "lora-checkpoint", "sdpa"),
+        ("phi-3-mini", "mezo", "sdpa"),
+        ("phi-3-mini", "mezo-lora", "sdpa"),
+        ("llama-3.2-1b", "mezo", "sdpa"),
+        ("llama-3.2-1b", "mezo-lora", "sdpa"),
         ("falcon-7b", "lora", "sdpa"),
         ("falcon-7b", "mezo-lora", "eager"),
         ("stablelm-3b", "lora", "sdpa"),

@@ -292,7 +292,14 @@ def test_stored_points_come_back_under_the_same_identity_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda content: content[:-3], lambda _: b"{}", lambda _: b"[]", lambda _: b"1"]
+    "damage",
+    [
+        lambda content: content[:-3],
+        *(
+            (lambda _, content=content: content)
+            for content in (b"{}", b"[]", b"1", b"\xff", b"[" * 100_000, b'{"value": null}')
+        ),
+    ],
 )
 def test_a_damaged_point_is_dropped(damage: Callable[[bytes], bytes]) -> None:
     store = ResultCache("points", {})

@@ -409,10 +409,3 @@ def test_what_cannot_be_restored_exactly_is_refused(
     with pytest.raises(UsageError, match=message):
         MeZO([theta], **{"lr": 1e-3, "eps": EPS, "restore": "exact", **settings})
     assert torch.equal(theta.detach(), torch.full((3,), 0.1, dtype=dtype))
-
-
-def test_a_state_of_another_walk_is_refused() -> None:
-    theta = nn.Parameter(torch.ones(3))
-    state = MeZO([theta], lr=1e-3, eps=EPS).state_dict()
-    with pytest.raises(UsageError, match=r"restore = 'rounded' instead of 'exact'"):
-        MeZO([theta], lr=1e-3, eps=EPS, restore="exact").load_state_dict(state)

@@ -385,7 +385,8 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 def test_the_command_writes_the_site(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = shutil.copytree(results, tmp_path / "results")
+    own = tmp_path / "results"
+    shutil.copytree(results / "elasticzo_fig7", own / "elasticzo_fig7")
     where = ["--results", str(own), "--notebooks", str(tmp_path)]
     assert main(["report", "elasticzo_fig7", *where, "--html", str(tmp_path / "site")]) == 0
     *drawn, last = capsys.readouterr().out.splitlines()

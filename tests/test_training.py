@@ -3,9 +3,6 @@
 import json
 import math
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -354,88 +351,6 @@ def test_training_loss_is_of_the_monitored_items_at_the_final_weights(tmp_path: 
         right = (made.model(split.eval_inputs).argmax(1) == split.eval_labels).double().mean()
     assert curves.train_loss[-1] == pytest.approx(float(expected), rel=1e-5)
     assert curves.accuracy[-1] == float(right)
-
-
-SCRIPT = """
-import json, os, random, signal, sys, time
-sys.path.insert(0, {tests!r})
-from pathlib import Path
-import torch
-import test_training as t
-from repro.core import atomic
-
-EPOCHS = 30
-torch.set_num_threads(1)
-
-def start(prepare=lambda: None):
-    pid = os.fork()
-    if pid:
-        return pid
-    prepare()
-    t.run("2", Path("killed.pt"), EPOCHS)
-    os._exit(0)
-
-def kill(pid):
-    os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-def epochs():
-    state = t.Checkpoint(Path("killed.pt")).load()
-    return t.Curve(**state["curve"]).epochs if state else 0
-
-def killed_in_save(number):
-    ready, write = os.pipe()
-    def prepare():
-        sync, saves = os.fsync, []
-        def stop_at(descriptor):
-            saves.append(None)
-            if len(saves) == number:
-                os.write(write, b"x")
-                time.sleep(3600)
-            sync(descriptor)
-        atomic.os.fsync = stop_at
-    pid = start(prepare)
-    os.read(ready, 1)
-    return kill(pid)
-
-t.run("2", Path("whole.pt"), 1)  # imports all there is, so that the processes below need not
-seen = []
-seen.append((kill(start()), epochs()))  # before anything was saved
-seen.append((killed_in_save(1), epochs()))  # while the first state was written
-seen.append((killed_in_save(3), epochs()))  # while another was
-begin = time.monotonic()
-os.waitpid(start(lambda: os.chdir("..")), 0)
-whole = time.monotonic() - begin
-moments = random.Random(0)
-while epochs() < EPOCHS - 5 and len(seen) < 100:
-    pid = start()
-    time.sleep(moments.uniform(0, whole / 4))
-    seen.append((kill(pid), epochs()))
-left = len(list(Path().glob(".killed.pt.*")))
-curves, _ = t.run("2", Path("killed.pt"), EPOCHS)
-expected, _ = t.run("2", Path("whole.pt"), EPOCHS)
-print(json.dumps([seen, left, t.without_time(curves), t.without_time(expected)]))
-"""
-
-
-@pytest.mark.slow
-def test_run_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
-    directory = tmp_path / "here"
-    directory.mkdir()
-    script = directory / "run.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent)))
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=directory, check=True, capture_output=True, text=True
-    )
-    seen, left, resumed, whole = json.loads(done.stdout)
-    assert [epochs for _, epochs in seen[:3]] == [0, 0, 1]  # a save is made whole or not at all
-    assert [status for status, _ in seen[:3]] == [-signal.SIGKILL] * 3
-    progress = [epochs for _, epochs in seen]
-    assert progress == sorted(progress)  # nothing that was saved is lost
-    assert progress[-1] > 2
-    assert len(set(progress)) > 2  # killed at more places than those chosen above
-    assert left <= 1  # each save removes what a killed one has left
-    assert resumed == whole
 
 
 def test_resumed_sign_counts_equal_those_of_an_uninterrupted_run(tmp_path: Path) -> None:

@@ -1,8 +1,5 @@
 """Cells trained by the on-device engine: in integers the same as PyTorch's, in float32 others."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +10,8 @@ import torch
 
 from repro.core.errors import UsageError
 from repro.core.names import MethodName, Precision
+from repro.integer.elasticzo_int8 import ElasticZOInt8
+from repro.ondevice.integer import NativeElasticZOInt8
 from repro.training import run as run_module
 from repro.training.build import build_learner
 from repro.training.learners import NativeLearner
@@ -102,7 +101,8 @@ def test_a_float_run_is_the_beginning_of_a_longer_one(
 ) -> None:
     """So an accuracy of the paper can be compared at a number of epochs that it may have used."""
     short = replace(floats(method), engine=trainer, epochs=11)  # past the decay at epoch 10
-    parts, whole = run(short, tmp_path), run(replace(short, epochs=13), tmp_path)
+    parts = run(short, tmp_path / "parts")
+    whole = run(replace(short, epochs=13), tmp_path / "whole")
     for name in ("test_accuracy", "test_loss", "train_loss"):
         assert len(whole[name]) == len(parts[name]) + 2
         assert whole[name][: len(parts[name])] == parts[name], name
@@ -120,39 +120,24 @@ def test_an_integer_cell_that_either_engine_has_trained_is_taken_over(
     assert len(list(tmp_path.glob("*.pt"))) == 2
 
 
-SCRIPT = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import test_training_native as t
-from repro.integer.elasticzo_int8 import ElasticZOInt8
-from repro.ondevice.integer import NativeElasticZOInt8
-
-where, engine, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-method = {{"torch": ElasticZOInt8, "native": NativeElasticZOInt8}}[engine]
-step = method.step
-
-def killed(self, *batch):
-    global steps
-    steps -= 1
-    if steps < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return step(self, *batch)
-
-method.step = killed
-t.run(t.replace(t.integers(), engine=engine), where)
-"""
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("first", ["torch", "native"])
-def test_a_killed_integer_cell_goes_on_by_the_other_engine(first: Any, tmp_path: Path) -> None:
+def test_an_integer_cell_that_was_stopped_goes_on_by_the_other_engine(
+    first: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = run(integers(), tmp_path / "whole")
-    script = [sys.executable, "-c", SCRIPT.format(tests=str(Path(__file__).parent))]
-    engines = [first, "native" if first == "torch" else "torch"]
-    for engine in engines:  # dies in the second epoch, then in the third
-        done = subprocess.run([*script, str(tmp_path / "parts"), engine, "4"], check=False)
-        assert done.returncode == -signal.SIGKILL
+    for engine in (first, "native" if first == "torch" else "torch"):
+        kind = NativeElasticZOInt8 if engine == "native" else ElasticZOInt8
+        step, left = kind.step, iter(range(4))
+
+        def stopped(self: Any, *batch: Any, step: Any = step, left: Any = left) -> Any:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return step(self, *batch)
+
+        with monkeypatch.context() as patch:  # in the second epoch, then in the third
+            patch.setattr(kind, "step", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                run(replace(integers(), engine=engine), tmp_path / "parts")
     found = run(replace(integers(), engine=first), tmp_path / "parts")
     assert found["trained"]["engine"] == first
     for name in EVALUATED:
