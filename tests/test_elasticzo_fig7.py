@@ -322,14 +322,5 @@ def test_epochs_of_a_killed_run_are_kept(tmp_path: Path, monkeypatch: pytest.Mon
 def test_profiles() -> None:
     assert (PAPER.image_items, PAPER.batches) == (None, (32, 256))
     assert QUICK.batches == PAPER.batches
-    for wrong, message in (
-        ({"engines": ("gpu",)}, "engines = 'gpu'"),
-        ({"methods": ("sgd",)}, "methods = 'sgd'"),
-        ({"batches": (0,)}, "batches = 0"),
-        ({"batches": (32, 32)}, "only once"),
-        ({"epochs": 0}, "epochs = 0"),
-        ({"threads": 0}, "threads = 0"),
-        ({"image_items": -1}, "image_items = -1"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            Config(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="image_items = -1"):
+        Config(image_items=-1)

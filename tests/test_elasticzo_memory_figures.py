@@ -11,7 +11,6 @@ import torch
 from repro.artifacts import index
 from repro.artifacts.elasticzo_fig6 import Config
 from repro.artifacts.shared import memory_tables
-from repro.artifacts.shared.memory import MemorySteps
 from repro.artifacts.shared.memory_estimates import COMPACT, ESTIMATES, OBJECTS, TOTAL, read
 from repro.claims.index import CLAIMS
 from repro.claims.verdict import verdict
@@ -157,21 +156,6 @@ def test_smoke_run_from_end_to_end(slug: str, tmp_path: Path) -> None:
     assert {finding.ours for finding in findings} == {None}  # other batch sizes than the paper's
     for draw in artifact.figures.values():
         plt.close(draw(records))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"batches": ()}, "batches is empty"),
-        ({"batches": (32, 0)}, "batches = 0"),
-        ({"batches": (32, 32)}, "may be given only once"),
-        ({"methods": ("mezo",)}, "methods = 'mezo'"),
-        ({"threads": 0}, "threads = 0"),
-    ],
-)
-def test_a_wrong_setting_is_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        MemorySteps(**changes)  # type: ignore[arg-type]
 
 
 def test_more_points_than_clouds_have_are_refused() -> None:

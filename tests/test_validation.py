@@ -89,11 +89,37 @@ def test_a_value_that_the_type_allows_is_kept(field: str, value: Any) -> None:
     assert getattr(replace(Config(), **{field: value}), field) == value
 
 
+MAY_BE_ZERO = {
+    "live_layers", "budget_bytes", "bp_steps", "zo_forwards", "final_items", "evaluated_items",
+    "seeds", "long_seeds", "p_zero",
+}  # fmt: skip
+MAY_BE_EMPTY = {
+    *(f"{part}_{axis}" for part in ("simulate", "measure")
+      for axis in ("contexts", "layers", "hiddens")),
+    "contexts", "depths", "hiddens", "fig4_models",
+}  # fmt: skip
+MAY_REPEAT = {*MAY_BE_EMPTY, "zo_forwards"}
+PAIRED = ("mezo_step_time", "batches")
+FREE_TEXT = {"setting", "bp_models", "mezo_models", "model"}
+
+
 @pytest.mark.parametrize("artifact", ARTIFACTS.values(), ids=lambda artifact: artifact.slug)
-def test_no_number_of_a_configuration_may_be_negative(artifact: Any) -> None:
+def test_no_configuration_has_what_cannot_be_run(artifact: Any) -> None:
     config = artifact.profiles["paper"]
     for name, value in config_dict(config).items():
         several = isinstance(value, list)
-        if type(value[0] if several else value) in (int, float):
-            with pytest.raises(UsageError, match=f"^{name} = -1: must be "):
-                replace(config, **{name: (-1,) if several else -1})
+        one = value[0] if several and value else value
+        wrong: list[Any] = []
+        if type(one) in (int, float):
+            wrong = [-1, math.nan, *([] if name in MAY_BE_ZERO else [0])]
+        elif isinstance(one, str) and name not in FREE_TEXT:
+            wrong = ["no such word"]
+        for each in wrong:
+            with pytest.raises(UsageError, match=str(each)):
+                replace(config, **{name: (each,) if several else each})
+        if several and name not in MAY_BE_EMPTY:
+            with pytest.raises(UsageError, match=name):
+                replace(config, **{name: ()})
+        if several and name not in MAY_REPEAT and (artifact.slug, name) != PAIRED:
+            with pytest.raises(UsageError, match="each value may be given only once"):
+                replace(config, **{name: (one, one)})

@@ -423,8 +423,6 @@ def test_the_device_of_older_records_is_that_of_their_configuration() -> None:
     ("wrong", "said"),
     [
         ({"tasks": ("shapes40",)}, "must be one of boolq.*sets of images: mnist"),
-        ({"arms": ("adam",)}, "arms = 'adam': must be one of mezo, "),
-        ({"rates": 0}, "rates = 0: must be a whole number of at least 1"),
         ({"workers": 2}, "workers = 2 with device = 'cpu': runs beside each other would distort"),
         ({"device": "cuda"}, "device = 'cuda' with .*'mnist'.*: LeNet-5 is trained on the CPU"),
     ],
