@@ -33,6 +33,7 @@ def test_one_step_of_each_method() -> None:
     assert bp is not None
     assert checkpointed is not None
     parameters = 2 * (4 * 128 * 128 + 3 * 128 * 344 + 2 * 128) + 2 * 256 * 128 + 128
+    assert {one.parameters for one in (forward, mezo, bp, checkpointed)} == {4 * parameters}
     # weights of float32, and little beside them (buffers, module objects)
     assert 4 * parameters <= forward.weights <= 4 * parameters + 100_000
     assert mezo.step <= 1.02 * forward.step
