@@ -3,7 +3,8 @@
 import gc
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,16 @@ def _interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(autouse=True)
+def _left_as_found() -> Iterator[None]:
+    """The number of threads is as before, and no figure is open."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
+        pyplot.close("all")
+
+
 @pytest.fixture(scope="session")
 def ledger() -> "list[ClaimRow]":
     """All statements, judged from the committed records."""
@@ -59,22 +70,27 @@ def ledger() -> "list[ClaimRow]":
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def one_thread() -> None:
     """PyTorch computes on one thread, so that equal arithmetic gives equal bits."""
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
-def made_up_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Isolated tasks are done in this process, which has the made-up data set."""
+    from repro.artifacts.shared import subprocesses
+
+    def run(function: Any, tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
+        return ((task, function(task)) for task in tasks)
+
+    monkeypatch.setattr(subprocesses, "run_isolated", run)
+
+
+@pytest.fixture
+def made_up_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MNIST in the cache is 32 + 16 images, each class a bar in another place."""
     write_mnist(tmp_path / "data")
     monkeypatch.setenv("REPRO_DATA_DIR", str(tmp_path / "data"))
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -7,8 +7,16 @@ import numpy as np
 
 from repro.data import cache
 from repro.data.catalog import load_set
-from repro.measurement.environment import capture
+from repro.finetuning.run import LanguageModelRun
+from repro.measurement.environment import Environment, capture
 from repro.measurement.records import Record
+
+HERE = Environment(
+    commit="a" * 40, dirty=False, source_sha256="", constraints_sha256=None, python="3.11",
+    system="Linux", cpu="one", cores=2, memory_bytes=1, threads=1, cpu_capability="AVX2",
+    onednn=True, gpu=None, versions={"torch": "2.15"},
+)  # fmt: skip
+"""A machine that is not this one."""
 
 
 def write_mnist(data: Path) -> None:
@@ -33,3 +41,14 @@ def made(point: dict[str, Any], metrics: dict[str, Any], **fields: Any) -> Recor
         "kind": "run", "utc": "2026-01-02T03:04:05Z", "environment": capture(),
     }  # fmt: skip
     return Record(point=point, metrics=metrics, **usual | fields)
+
+
+def fine_tuning(**settings: Any) -> LanguageModelRun:
+    """Return a short run on generated questions; ``settings`` are those that matter to the test."""
+    usual = {
+        "arm": "mezo_1", "model": "tiny-llama", "dtype": "float32", "dataset": "yesno-facts",
+        "context": 48, "batch": 4, "lr": 1e-3, "eps": 1e-3, "seed": 0, "seconds": 1.0,
+        "evaluations": 4, "tuning_items": 16, "monitored_items": 24, "final_items": 48,
+        "device": "cpu", "threads": 1,
+    }  # fmt: skip
+    return LanguageModelRun(**usual | settings)

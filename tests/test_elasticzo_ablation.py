@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pytest
 
 from made_up import made
@@ -133,8 +132,6 @@ def test_figures_draw_the_records() -> None:
     assert list(panel.lines[0].get_xdata()) == [1, 2]
     assert [text.get_text() for text in panel.get_legend().texts] == ["clip (default)", "exact"]
     assert panel.get_title(loc="left") == "MNIST, Full ZO\nrestore (quick)"
-    plt.close(figure)
     figure = choices.draw_restores(RESTORES)
     (panel,) = figure.axes
     assert [next(iter(line.get_ydata())) for line in panel.lines] == pytest.approx([2.0, 20.0])
-    plt.close(figure)

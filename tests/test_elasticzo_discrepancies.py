@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib.pyplot as plt
 import msgspec
 import numpy as np
 import pytest
@@ -294,7 +293,6 @@ def test_pre_training_is_held_against_the_published_pair_at_both_angles() -> Non
     assert ["".join(either) for either in numbers] == ["32", "14.4", "64", "14.4"]
     figure = figures.pre_training(records)
     assert len(figure.axes) == 4
-    plt.close(figure)
 
 
 def test_pre_training_is_drawn_with_the_seeds_behind_each_mean() -> None:
@@ -310,7 +308,6 @@ def test_pre_training_is_drawn_with_the_seeds_behind_each_mean() -> None:
     assert [float(mean.get_xdata()[0]), float(mean.get_ydata()[0])] == pytest.approx([65, 35])
     ends = [(line.get_xdata()[1], line.get_ydata()[1]) for line in seeds]
     assert np.array(ends) == pytest.approx(np.array([(60, 40), (70, 30)]))
-    plt.close(figure)
 
 
 def test_networks_are_shown_on_every_kind_of_images() -> None:
@@ -338,7 +335,6 @@ def test_networks_are_shown_on_every_kind_of_images() -> None:
     assert named == [
         "1,024 drawn at random (ours)", "the first 1,024", "ours, turned clockwise", "published"
     ]  # fmt: skip
-    plt.close(figure)
 
 
 def test_figures_have_the_table_the_causes_and_the_published_number() -> None:
@@ -352,18 +348,15 @@ def test_figures_have_the_table_the_causes_and_the_published_number() -> None:
         "the table's setting", "r_max 3", "batch size 32",
     ]  # fmt: skip
     assert {float(line.get_xdata()[0]) for line in panel.lines} >= {37.21, 30.0}
-    plt.close(figure)
     figure = figures.batch(records)
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["Full ZO, B = 256", "Full ZO, B = 32"]
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("name", sorted(ARTIFACT.figures))
 def test_experiment_that_was_not_run_leaves_an_empty_figure(name: str) -> None:
     figure = ARTIFACT.figures[name]([])
     assert [text.get_text() for text in figure.axes[0].texts] == ["no records of this experiment"]
-    plt.close(figure)
 
 
 RECORDS = read_runs(current_runs(ROOT / "results", "elasticzo_discrepancies"))

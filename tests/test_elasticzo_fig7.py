@@ -1,12 +1,11 @@
 """Fig. 7: what is timed, what becomes of the times, and what the claims make of them."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
@@ -25,7 +24,6 @@ from repro.artifacts.elasticzo_fig7 import run as run_module
 from repro.artifacts.elasticzo_fig7.findings import findings
 from repro.artifacts.elasticzo_fig7.run import PARTS, TimedRun, timed_epoch
 from repro.artifacts.elasticzo_fig7.times import Times
-from repro.artifacts.shared import subprocesses
 from repro.claims.execution_time import CLAIMS, PHASES, QUANTITIES, SHARES, Ratio
 from repro.claims.verdict import Finding, verdict
 from repro.core.errors import ReproError, UsageError
@@ -43,16 +41,6 @@ OF_METHOD = {"full_zo": 1.0, "cls2": 1.25, "cls1": 1.5}
 @pytest.fixture(autouse=True)
 def _no_window() -> None:
     mpl.use("agg")
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Isolated points are computed in this process, which has the made-up data set."""
-
-    def run(function: Callable[[Any], Any], tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
-        return ((task, function(task)) for task in tasks)
-
-    monkeypatch.setattr(subprocesses, "run_isolated", run)
 
 
 def record(kind: str, point: dict[str, Any], metrics: dict[str, Any]) -> Record:
@@ -178,7 +166,6 @@ def test_bars_of_int8_show_where_the_published_speed_up_would_end_them() -> None
     ends = [mark.get_x() + mark.get_width() for mark in marks]
     assert ends == pytest.approx([t / 1.38 for t in in_fp32], rel=0.01)
     assert sum(": 2.00 × as fast" in text for text in said) == 3  # noqa: RUF001
-    plt.close(figure)
 
 
 def test_figures_and_tables_show_every_arm() -> None:
@@ -193,7 +180,6 @@ def test_figures_and_tables_show_every_arm() -> None:
         ]
         widths = [sum(bar.get_width() for bar in panel.patches) for panel in figure.axes]
         assert all(width > 0 for width in widths)
-        plt.close(figure)
     assert len(tables.seconds(made)) == 2 * 2 * 3 * 2
     assert tables.seconds(made).loc[(32, "INT8", "ZO-Feat-Cls1", "PyTorch"), "all"] == 7500
     shares = tables.shares(made)
@@ -211,13 +197,12 @@ def test_an_axis_of_per_cent_is_labelled_up_to_100() -> None:
         ticks = panel.get_xticks()
         assert ticks[-1] == 100
         assert panel.get_xlim()[1] > 100  # room for what stands at the bars' ends
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("made", [{"engines": ["torch"]}, {"engines": ["native"]}])
 def test_one_engine_alone_can_be_shown(made: dict[str, Any]) -> None:
     for draw in ARTIFACT.figures.values():
-        plt.close(draw(records(**made)))
+        draw(records(**made))
     for table in (tables.seconds, tables.shares, tables.ratios):
         assert len(table(records(**made))) > 0
 
@@ -272,7 +257,7 @@ def test_timed_steps_are_those_that_train(monkeypatch: pytest.MonkeyPatch) -> No
         assert torch.equal(own, expected)
 
 
-@pytest.mark.usefixtures("made_up_mnist", "engine", "here")
+@pytest.mark.usefixtures("made_up_mnist", "engine", "in_this_process")
 def test_a_run_from_configuration_to_records(tmp_path: Path) -> None:
     config = Config(batches=(16,), epochs=2, methods=("full_zo",))
     path = run_artifact(ARTIFACT, "quick", config, tmp_path)
@@ -286,7 +271,7 @@ def test_a_run_from_configuration_to_records(tmp_path: Path) -> None:
     assert all(Times(run).of_peak(point) > 0 for point in Times(run).points)
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
 def test_without_a_compiler_pytorch_alone_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,7 +284,7 @@ def test_without_a_compiler_pytorch_alone_can_be_timed(
     assert {r.point["engine"] for r in run} == {"torch"}
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
 def test_epochs_of_a_killed_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config(engines=("torch",), batches=(16,), epochs=3, methods=("full_zo",))
     timed: list[int] = []

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 
@@ -149,15 +148,12 @@ def test_the_choice_is_marked_and_told_apart_at_the_edge_of_what_was_tried() -> 
     assert {"chosen: the best", "chosen, at the edge\nof the grid"} <= {
         text.get_text() for text in figure.legends[0].texts
     }
-    plt.close(figure)
     (panel,) = (figure := figures.grid(GRID[:2])).axes
     assert marked(panel) == {90: "s"}
-    plt.close(figure)
 
 
 def test_every_epsilon_is_labelled_and_the_chosen_marked() -> None:
-    (panel,) = (figure := figures.epsilon(GRID)).axes
+    (panel,) = figures.epsilon(GRID).axes
     assert marked(panel) == {92: "s"}
     assert best(GRID)["mnist", "fp32", "cls1"]["eps"] == 0.001
     assert [label.get_text() for label in panel.get_xticklabels()] == ["0.001", "0.01", "0.03"]
-    plt.close(figure)

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     BertConfig,
     CohereConfig,
@@ -25,6 +23,8 @@ from transformers import (
 )
 from transformers.pytorch_utils import Conv1D
 
+from made_up import fine_tuning
+from reading import HostReads
 from repro.core.errors import UsageError
 from repro.core.names import Dtype
 from repro.finetuning.arms import ARMS, Arm
@@ -33,7 +33,6 @@ from repro.finetuning.batches import Batch
 from repro.finetuning.classifier import AnswerClassifier
 from repro.finetuning.fine_tune import step_flops
 from repro.finetuning.learner import LanguageModelLearner
-from repro.finetuning.run import LanguageModelRun
 from repro.methods.elasticzo import ElasticZO
 from repro.models.adapters import merge_adapters
 from repro.models.training_mode import without_dropout
@@ -55,23 +54,8 @@ CONFIGS: dict[str, PreTrainedConfig] = {
     "gemma2": Gemma2Config(**GEMMA, final_logit_softcapping=3.0),
     "gemma3": Gemma3TextConfig(**GEMMA),
 }
-RUN = LanguageModelRun(
-    arm="bp",
-    model="tiny-llama",
-    dtype="float32",
-    dataset="yesno-facts",
-    context=64,
-    batch=4,
-    lr=0.1,
-    eps=1e-3,
-    seed=0,
-    seconds=1,
-    evaluations=2,
-    tuning_items=32,
-    monitored_items=32,
-    final_items=64,
-    device="cpu",
-    threads=1,
+RUN = fine_tuning(
+    arm="bp", context=64, lr=0.1, evaluations=2, tuning_items=32, monitored_items=32, final_items=64
 )
 
 
@@ -138,16 +122,6 @@ def test_the_check_of_the_logits_leaves_no_trace(family: str) -> None:
 def test_padding_is_never_read(family: str) -> None:
     classifier = AnswerClassifier(model(family), ANSWERS)
     assert torch.equal(classifier.logits(batch()), classifier.logits(batch(padding=63)))
-
-
-class HostReads(TorchDispatchMode):
-    """Counts the values that are read on the host, for each of which a GPU is waited for."""
-
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func is torch.ops.aten._local_scalar_dense.default
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))

@@ -16,7 +16,7 @@ import torch
 from filelock import FileLock
 from torch.utils.flop_counter import FlopCounterMode
 
-from made_up import made
+from made_up import fine_tuning, made
 from repro.cli import main
 from repro.core.errors import ReproError
 from repro.core.names import Dtype
@@ -43,24 +43,7 @@ from repro.training.trainer import TrainingTask, train_run
 
 pytestmark = pytest.mark.usefixtures("kept_prompts")
 
-RUN = LanguageModelRun(
-    arm="mezo_1",
-    model="tiny-llama",
-    dtype="float32",
-    dataset="yesno-facts",
-    context=48,
-    batch=4,
-    lr=1e-3,
-    eps=1e-3,
-    seed=0,
-    seconds=1.0,
-    evaluations=4,
-    tuning_items=16,
-    monitored_items=24,
-    final_items=48,
-    device="cpu",
-    threads=1,
-)
+RUN = fine_tuning()
 
 
 def task(run: LanguageModelRun, directory: Path) -> TrainingTask:
@@ -85,13 +68,6 @@ def _clock() -> Iterator[None]:
         )
         patch.setattr(loop, "time", clock)
         yield
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Any:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import GPT2Config
 
+from made_up import fine_tuning
+from reading import HostReads
 from repro.artifacts.mezo_fig4 import Config
 from repro.core.errors import ReproError, UsageError
 from repro.data.text.task import PromptTask
@@ -190,35 +191,11 @@ def test_a_number_of_items_is_whole(items: Any) -> None:
         zero_shot("tiny-llama", "yesno-facts", context=24, items=items)
 
 
-class HostReads(TorchDispatchMode):
-    """Counts the values that are read on the host, for each of which a GPU is waited for."""
-
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func is torch.ops.aten._local_scalar_dense.default
-        return func(*args, **(kwargs or {}))
-
-
 def fine_tuned(path: Path) -> LanguageModelRun:
-    return LanguageModelRun(
-        arm="mezo_1",
-        model="tiny-llama",
-        dtype="float32",
-        dataset=str(path),
-        context=32,
-        batch=4,
-        lr=1e-3,
-        eps=1e-3,
-        seed=0,
-        seconds=0.2,
-        evaluations=1,
-        tuning_items=9,
-        monitored_items=6,
-        final_items=0,
-        device="cpu",
-        threads=torch.get_num_threads(),
-    )
+    return fine_tuning(
+        dataset=str(path), context=32, seconds=0.2, evaluations=1, tuning_items=9,
+        monitored_items=6, final_items=0, threads=torch.get_num_threads(),
+    )  # fmt: skip
 
 
 def test_an_evaluation_reads_two_values_on_the_host(tmp_path: Path) -> None:

@@ -75,14 +75,10 @@ def test_chunks_do_not_matter(chunk: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_threads_do_not_matter() -> None:
-    before = torch.get_num_threads()
-    try:
-        results = []
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            results.append(noise(9, 200_000))
-    finally:
-        torch.set_num_threads(before)
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        results.append(noise(9, 200_000))
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])
 

@@ -165,12 +165,10 @@ def test_a_step_leaves_its_batch_alone() -> None:
 
 
 @pytest.fixture
-def backends() -> Iterator[None]:
+def backends(one_thread: None) -> Iterator[None]:  # noqa: ARG001 - for its effect
     """One thread; oneDNN as it was after the test."""
-    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
-    torch.set_num_threads(1)
+    onednn = torch.backends.mkldnn.enabled
     yield
-    torch.set_num_threads(threads)
     torch.backends.mkldnn.set_flags(onednn)
 
 

@@ -166,7 +166,6 @@ def test_figures_draw_from_records_alone(records: list[Record]) -> None:
         for some in (records, [r for r in records if r.kind not in ("simulated", "measured")]):
             figure = draw(some)
             figure.draw_without_rendering()
-            mpl.pyplot.close(figure)
 
 
 def test_stored_points_are_not_computed_again(

@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import msgspec
 import pytest
 
@@ -104,7 +103,6 @@ def test_six_panels_show_every_line_and_point(records: list[Record]) -> None:
         any(label.label1.get_visible() for label in axes.xaxis.get_major_ticks()) for axes in grid
     ]
     assert numbers == 2 * [*3 * [False], *3 * [True]]  # below each strip, and there alone
-    plt.close(figure)
 
 
 def test_the_main_figure_has_the_ratios_of_simulated_steps(records: list[Record]) -> None:
@@ -117,7 +115,6 @@ def test_the_main_figure_has_the_ratios_of_simulated_steps(records: list[Record]
     ]  # fmt: skip
     # what the verdicts of A2-simulated and A3-simulated say of N = 32768: eager and SDPA
     assert ends == [{19.42, 12.70}, {1.23, 2.06}]
-    plt.close(figure)
 
 
 def test_every_printed_ratio_lies_on_the_recovered_line(records: list[Record]) -> None:
@@ -157,7 +154,6 @@ def test_both_sets_of_lines_are_drawn(records: list[Record]) -> None:
         stars = [line for line in panel.lines if line.get_marker() == "*"]
         wanted = PRINTED[method, axis]
         assert len(stars) == len(wanted) + sum(p.moved_to is not None for p in wanted)
-    plt.close(figure)
 
 
 def test_prediction_figure_shows_every_training_step(records: list[Record]) -> None:
@@ -170,7 +166,6 @@ def test_prediction_figure_shows_every_training_step(records: list[Record]) -> N
     figure = figures.predicted(records)
     shown = sum(line.get_marker() in ("o", "s") for axes in figure.axes for line in axes.lines)
     assert shown == len(steps)
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("kind", ["simulated", "measured"])

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import msgspec
 import numpy as np
 import pytest
 
-from made_up import made
+from made_up import HERE, made
 from reading import numbers
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import (
@@ -37,7 +36,6 @@ from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.execution.local import LocalExecutor
 from repro.finetuning.arms import PAPER_ARMS
-from repro.measurement.environment import Environment
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, together
 from repro.measurement.result_cache import ResultCache
@@ -46,11 +44,6 @@ from repro.planner.families import find
 
 pytestmark = pytest.mark.usefixtures("kept_prompts")
 
-HERE = Environment(
-    commit="a" * 40, dirty=False, source_sha256="", constraints_sha256=None, python="3.11",
-    system="Linux", cpu="one", cores=2, memory_bytes=1, threads=1, cpu_capability="AVX2",
-    onednn=True, gpu=None, versions={"torch": "2.15"},
-)  # fmt: skip
 SIZES = {
     "small": architecture(find("smollm2-135m").config),  # type: ignore[union-attr]
     "large": architecture(find("smollm2-360m").config),  # type: ignore[union-attr]
@@ -381,14 +374,13 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
 
 
 @pytest.fixture
-def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], dict[str, Any]]], None]:
-    """Sets what a run's metrics are; ``train_in_subprocesses`` is the real one, in this process."""
-
-    def here(function: Any, tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
-        return ((task, function(task)) for task in tasks)
+def trainer(
+    monkeypatch: pytest.MonkeyPatch,
+    in_this_process: None,  # noqa: ARG001 - for its effect
+) -> Callable[[Callable[[Any], dict[str, Any]]], None]:
+    """Sets what a run's metrics are; ``train_in_subprocesses`` is the real one."""
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
-        monkeypatch.setattr(subprocesses, "run_isolated", here)
         monkeypatch.setattr(subprocesses, "train_run", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
         monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
@@ -865,7 +857,6 @@ def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
         for draw in ARTIFACT.figures.values():
             figure = draw(some)
             figure.draw_without_rendering()
-            plt.close(figure)
 
 
 def test_lines_are_means_that_end_at_a_mark_beside_the_running_maximum() -> None:
@@ -877,7 +868,6 @@ def test_lines_are_means_that_end_at_a_mark_beside_the_running_maximum() -> None
     mean = panel.lines[0]
     assert mean.get_ydata()[0] == 50
     assert np.interp(20, mean.get_xdata(), mean.get_ydata()) == pytest.approx(60, abs=0.2)
-    plt.close(figure)
     figure = ARTIFACT.figures["fig4"](ALL)
     panel = figure.axes[0]
     steps = [line for line in panel.lines if line.get_drawstyle() == "steps-post"]
@@ -887,7 +877,6 @@ def test_lines_are_means_that_end_at_a_mark_beside_the_running_maximum() -> None
     assert [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == ":"] == [60]
     assert not panel.collections  # two seeds: an interval would cover the panel
     assert panel.get_ylim() == pytest.approx((50 - 2.56, 82 + 2.56))  # whatever the intervals
-    plt.close(figure)
 
 
 def controls(**accuracies: float) -> list[Record]:
@@ -981,7 +970,7 @@ def test_baselines_of_the_suite_do_not_speak_for_the_paper() -> None:
         for seed in (0, 1)
     ]
     assert found([*ALL, *others]) == found(ALL)
-    plt.close(ARTIFACT.figures["fig4"]([*ALL, *others, *controls(small=0.55)]))
+    ARTIFACT.figures["fig4"]([*ALL, *others, *controls(small=0.55)])
 
 
 def test_places_on_a_curve() -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,7 @@ SIZES = (5, 4096, 1, 4097, 70_000)
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 FAR = (1 << 32) - PIECE
 
-pytestmark = pytest.mark.usefixtures("engine")
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("engine", "one_thread")
 
 
 def move_(

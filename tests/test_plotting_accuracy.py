@@ -3,7 +3,6 @@
 from itertools import pairwise
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -61,7 +60,6 @@ def test_dots_show_last_best_and_published_of_every_method() -> None:
     names = [[label.get_text() for label in panel.get_yticklabels()] for panel in figure.axes]
     assert names[:2] == [["Full ZO", "Full BP"]] * 2
     assert names[2] == ["Full ZO", "Full BP\n(quick)"]  # a panel of two profiles
-    plt.close(figure)
 
 
 def test_intervals_are_drawn_to_scale_within_what_an_accuracy_can_be() -> None:
@@ -72,7 +70,6 @@ def test_intervals_are_drawn_to_scale_within_what_an_accuracy_can_be() -> None:
     assert second.get_xlim()[0] >= 0
     assert second.get_xlim()[1] <= 101
     assert first.get_ylim() == (1.5, -0.5)  # the first method on top
-    plt.close(figure)
 
 
 def test_unused_places_of_the_grid_are_empty() -> None:
@@ -83,7 +80,6 @@ def test_unused_places_of_the_grid_are_empty() -> None:
         "ours, best epoch",
         "published",
     ]
-    plt.close(figure)
 
 
 def test_table_has_methods_by_columns() -> None:
@@ -112,7 +108,6 @@ def test_seeds_that_diverged_stand_beside_their_number() -> None:
     figure = dots(scores)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names == ["Full ZO\n(1 of 3 diverged)", "Full BP\n(2 of 2 diverged)"]
-    plt.close(figure)
 
 
 def test_table_leaves_out_what_the_paper_has_no_cell_for() -> None:
@@ -166,7 +161,6 @@ def test_curves_show_mean_and_range_over_seeds() -> None:
         "Full BP",
         "range over seeds",
     ]
-    plt.close(figure)
 
 
 @pytest.mark.parametrize("smallest", [1e-1, 1e-3, 1e-8])
@@ -183,14 +177,12 @@ def test_labels_of_losses_do_not_overlap(smallest: float) -> None:
     ]
     assert len(shown) >= 3
     assert all(low.y1 < high.y0 for low, high in pairwise(shown))
-    plt.close(figure)
 
 
 def test_one_seed_has_no_range() -> None:
     figure = losses(drawn(series(FLAT[:1])))
     assert [text.get_text() for text in figure.legends[0].texts] == ["Full ZO"]
     assert not figure.axes[0].collections
-    plt.close(figure)
 
 
 def test_a_mean_ends_where_a_seed_diverged() -> None:
@@ -200,7 +192,6 @@ def test_a_mean_ends_where_a_seed_diverged() -> None:
     assert list(line.get_ydata()) == pytest.approx([2.3, 1.1])
     assert remarks(figure.axes[0]) == ["Full ZO: 1 of 2 diverged"]
     assert figure.axes[0].get_title(loc="left") == "MNIST, train"
-    plt.close(figure)
 
 
 def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
@@ -213,7 +204,6 @@ def test_a_curve_of_another_profile_is_named_in_its_panel() -> None:
     assert remarks(test) == ["Full BP: 1 of 3 diverged"]
     (handle,) = train.get_legend().get_lines()
     assert handle.get_color() == train.lines[1].get_color()
-    plt.close(figure)
 
 
 def test_a_method_whose_seeds_all_diverged_at_once_is_named_and_has_no_line() -> None:
@@ -221,7 +211,6 @@ def test_a_method_whose_seeds_all_diverged_at_once_is_named_and_has_no_line() ->
     (panel,) = figure.axes
     assert not panel.lines
     assert remarks(panel) == ["Full ZO: 3 of 3 diverged"]
-    plt.close(figure)
 
 
 def remarks(panel: Axes) -> list[str]:
@@ -235,5 +224,3 @@ def test_a_method_has_its_own_line_whichever_are_drawn() -> None:
     assert len({str(line._dash_pattern) for line in lines}) == 4
     alone = losses(drawn(series(FLAT, method=METHOD_LABELS["cls1"])))
     assert alone.axes[0].lines[0].get_color() == lines[2].get_color()
-    plt.close(figure)
-    plt.close(alone)

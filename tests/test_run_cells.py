@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import torch
 
+from made_up import HERE
 from repro.core.leftovers import temporary_file, tidy
 from repro.execution.schedule import RunOutcome, train_all
 from repro.measurement import environment as environment_module
@@ -29,22 +30,6 @@ from repro.training.trainer import TrainingTask, train_run
 pytestmark = pytest.mark.usefixtures("made_up_mnist")
 
 SGD = NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 2, 0)
-HERE = Environment(
-    commit="a" * 40,
-    dirty=False,
-    source_sha256="",
-    constraints_sha256=None,
-    python="3.11",
-    system="Linux",
-    cpu="one",
-    cores=2,
-    memory_bytes=1,
-    threads=1,
-    cpu_capability="AVX2",
-    onednn=True,
-    gpu=None,
-    versions={"torch": "2.15"},
-)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pytest
 from matplotlib.axes import Axes
 
@@ -67,7 +66,6 @@ def test_loss_figure_means_only_seeds_trained_alike_and_names_profiles_by_panel(
     ]
     assert mnist.get_title(loc="left") == "MNIST, FP32, train"
     assert fashion.get_title(loc="left") == "Fashion-MNIST, FP32, train (quick)"
-    plt.close(figure)
 
 
 def test_loss_table_marks_what_diverged_and_what_is_left_out() -> None:
@@ -151,7 +149,6 @@ def test_sparsity_figure_names_what_is_special_in_each_panel() -> None:
     assert remarks(mnist) == [f"{arms[1]}: 1 left out: other settings"]
     assert remarks(fashion) == [f"{arms[0]}: quick"]
     assert mnist.get_title(loc="left") == "MNIST"
-    plt.close(figure)
 
 
 def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None:
@@ -167,7 +164,6 @@ def test_sign_figure_ends_where_a_seed_did_and_names_profiles_by_panel() -> None
     assert list(zo.lines[0].get_ydata()) == pytest.approx([80.0])
     assert zo.get_title(loc="left") == f"MNIST, Full ZO\n{CAVEAT}"
     assert cls1.get_title(loc="left") == "MNIST, ZO-Feat-Cls1 (quick)"
-    plt.close(figure)
     (finding,) = sign_findings(records)
     assert finding.ours is None
     assert numbers(finding.reason)[:2] == [2, 6]  # of the six parts two were run
@@ -222,7 +218,6 @@ def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached(
     (line,) = [one for one in figure.axes[0].lines if one.get_label() == "Full ZO"]
     assert list(line.get_xdata()) == [32]
     assert list(line.get_ydata()) == pytest.approx([90])
-    plt.close(figure)
 
 
 def test_short_and_long_runs_of_one_batch_size_both_count() -> None:

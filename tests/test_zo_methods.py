@@ -1,13 +1,11 @@
 """The benchmark of methods: equal costs, the same search for all, runs that resume, and ranks."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import msgspec
 import pytest
 import torch
@@ -58,26 +56,13 @@ MACS = {"conv1": 784 * 25 * 6, "conv2": 196 * 150 * 16, "fc1": 784 * 120, "fc2":
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Everything runs in this process."""
-
-    def run(function: Any, tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
-        return ((task, function(task)) for task in tasks)
-
-    monkeypatch.setattr(subprocesses, "run_isolated", run)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
 def context() -> Context:
     found = capture()
     executor = LocalExecutor(found, workers=1)
     return Context(found, ResultCache("test", {}), 1, executor, PriorResults())
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
 def test_every_method_makes_as_many_forward_passes(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +133,7 @@ def test_the_learning_rate_has_the_lowest_loss_on_held_out_items() -> None:
     assert best_rate([at(1), at(2)]) is None
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
 def test_a_run_that_exceeds_the_memory_is_named(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +143,7 @@ def test_a_run_that_exceeds_the_memory_is_named(
         list(run_module.run(FEW, context))
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
 def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,7 +183,7 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     assert "BP, SGD on mnist: every learning rate of 3 diverged" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here", "engine")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process", "engine")
 @pytest.mark.parametrize(
     ("run", "learner"),
     [
@@ -229,7 +214,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
     assert len(set(whole["loss"])) == 4
 
 
-@pytest.mark.usefixtures("made_up_mnist", "here")
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
 def test_an_entry_is_all_that_a_new_method_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +231,6 @@ def test_an_entry_is_all_that_a_new_method_takes(
     figure = zo_methods(records)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["MeZO", "MeZO, n = 4"]
-    plt.close(figure)
 
 
 def result(kind: str, point: dict[str, Any], metrics: dict[str, Any], **of: Any) -> Record:
@@ -324,7 +308,6 @@ def test_runs_that_shared_a_gpu_are_not_compared_by_time() -> None:
         [10, 50],  # per cent
         [2.3, 0.5],  # the loss
     ]
-    plt.close(figure)
 
 
 def test_times_of_another_processor_are_not_compared() -> None:
@@ -345,7 +328,6 @@ def test_times_of_another_processor_are_not_compared() -> None:
     (found,) = comparisons([*records, split])
     assert {line.name for line in found.timed} == {"mezo", "fzoo"}
     assert len(figure.axes[1].lines) == 2 * 2
-    plt.close(figure)
 
 
 @pytest.mark.gpu
@@ -367,7 +349,6 @@ def test_the_figure_says_if_every_run_diverged() -> None:
     failed = result("run", point_of("bp"), {"divergence": "nan"}, seed=0)
     figure = zo_methods([step("bp"), failed])
     assert [text.get_text() for text in figure.axes[0].texts] == ["every run diverged"]
-    plt.close(figure)
 
 
 def test_only_runs_of_one_profile_and_rate_are_compared() -> None:
