@@ -349,8 +349,9 @@ def test_a_subspace_lasts_as_long_in_every_parameter_group() -> None:
 
 
 def test_sparse_noise_refuses_noise_that_it_cannot_mask_and_skips_empty_parameters() -> None:
-    with pytest.raises(UsageError, match="dense = LowRankNoise"):
-        SparseNoise([0.1], LowRankNoise())
+    for other in (LowRankNoise(), SparseNoise([0.1])):
+        with pytest.raises(UsageError, match=f"dense = {type(other).__name__}"):
+            SparseNoise([0.1], other)
     model = network()
     expected = thresholds_of(model.parameters(), 0.5)
     model.register_parameter("empty", nn.Parameter(torch.empty(0)))

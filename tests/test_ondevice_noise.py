@@ -20,6 +20,7 @@ from repro.methods.log import StepLog, replay
 from repro.methods.mezo import MeZO
 from repro.methods.noise import LatticeStep, PiecewiseNoise
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
+from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.step_info import GradientEstimate
 from repro.methods.torch_noise import TorchNoise
 from repro.ondevice.build import EngineError
@@ -412,6 +413,40 @@ def test_a_replay_wants_the_noise_of_the_run() -> None:
     other = MeZO(model.parameters(), lr=0.05, eps=1e-2)
     with pytest.raises(UsageError, match=r"from a run with .*noise = 'engine' instead of"):
         other.load_state_dict(mezo.state_dict())
+
+
+@pytest.mark.parametrize("make", [EngineNoise, EngineSigns])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sparse_noise_is_the_engine_s_at_small_weights(
+    dtype: torch.dtype, make: Callable[[], EngineNoise]
+) -> None:
+    start = torch.randn(5001, generator=torch.Generator().manual_seed(0)).to(dtype)
+    sparse, dense = start.clone(), start.clone()
+    noise = SparseNoise([0.5], make())
+    noise.add_([sparse], 7, 1e-2)
+    make().add_([dense], 7, 1e-2)
+    small = start.abs() <= 0.5
+    assert torch.equal(sparse[small], dense[small])
+    assert torch.equal(sparse[~small], start[~small])
+
+
+@pytest.mark.parametrize("restore", ["rounded", "exact"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_run_along_sparse_noise_of_the_engine_is_replayed(
+    dtype: torch.dtype, restore: Restore
+) -> None:
+    start = torch.randn(5001, generator=torch.Generator().manual_seed(0)).to(dtype)
+    trained, again = (nn.Parameter(start.clone()) for _ in range(2))
+    noise = [SparseNoise(thresholds_of([trained], 0.75), EngineNoise()) for _ in range(2)]
+    mezo = MeZO([trained], lr=1e-2, eps=EPS, chunk=700, noise=noise[0], restore=restore)
+    placed = trained.detach().clone()  # exact restores put the weights on a lattice
+    for _ in range(3):
+        mezo.step(lambda: (trained.float() ** 2).sum())
+    replay(mezo.log, [again], noise=noise[1])
+    assert torch.equal(trained, again)
+    large = placed.abs().float() > noise[0].thresholds[0]
+    assert torch.equal(trained[large], placed[large])
+    assert not torch.equal(trained, placed)
 
 
 def test_an_estimate_is_along_the_documented_noise() -> None:

@@ -96,8 +96,8 @@ class Config(Checked):
     threads: int = 1
     """Threads of each run."""
     device: Device = "cpu"
-    """Device of the language models. On a CPU the engine draws directions but sparse ones; on a GPU
-    fused kernels draw Gaussian noise and signs."""
+    """Device of the language models. On a CPU the engine draws directions; on a GPU fused kernels
+    draw Gaussian noise and signs."""
     workers: int = 1
     """Runs at a time; on a CPU only one, as their times are results."""
 

@@ -36,9 +36,10 @@ def _by_engine(parameters: Sequence[torch.Tensor], kind: TaskKind) -> bool:
     return kind == "text" and parameters[0].device.type == "cpu"
 
 
-def small_weights(parameters: Sequence[torch.Tensor], _: TaskKind) -> SparseNoise:
+def small_weights(parameters: Sequence[torch.Tensor], kind: TaskKind) -> SparseNoise:
     """Return Gaussian directions within the small weights."""
-    return SparseNoise(thresholds_of(parameters, SPARSITY))
+    dense = EngineNoise() if _by_engine(parameters, kind) else None
+    return SparseNoise(thresholds_of(parameters, SPARSITY), dense)
 
 
 def low_rank(parameters: Sequence[torch.Tensor], kind: TaskKind) -> LowRankNoise:
