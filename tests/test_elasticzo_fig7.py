@@ -288,16 +288,16 @@ def test_without_a_compiler_pytorch_alone_can_be_timed(
 def test_epochs_of_a_killed_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config(engines=("torch",), batches=(16,), epochs=3, methods=("full_zo",))
     timed: list[int] = []
-    real = run_module.time_task
+    real = run_module.time_arms
 
-    def counted(task: Any) -> Any:
+    def counted(config: Config, epoch: int) -> Any:
         if len(timed) == 1:
             timed.append(-1)
             raise KeyboardInterrupt
-        timed.append(task.number)
-        return real(task)
+        timed.append(epoch)
+        return real(config, epoch)
 
-    monkeypatch.setattr(run_module, "time_task", counted)
+    monkeypatch.setattr(run_module, "time_arms", counted)
     with pytest.raises(KeyboardInterrupt):
         run_artifact(ARTIFACT, "quick", config, tmp_path)
     run_artifact(ARTIFACT, "quick", config, tmp_path)

@@ -13,6 +13,7 @@ Kinds of results:
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice, pairwise, product
 from typing import Any
 
@@ -66,22 +67,14 @@ class TimedRun:
         )
 
 
-@dataclass(frozen=True)
-class EpochTask:
-    """One epoch of every method."""
-
-    number: int
-    config: Config
-
-    def arms(self) -> list[TimedRun]:
-        """Return the arms in the order of their turns."""
-        c = self.config
-        return [
-            TimedRun(engine, precision, method, batch)
-            for batch, method, precision, engine in product(
-                c.batches, c.methods, c.precisions, c.engines
-            )
-        ]
+def arms(config: Config) -> list[TimedRun]:
+    """Return the arms in the order of their turns."""
+    return [
+        TimedRun(engine, precision, method, batch)
+        for batch, method, precision, engine in product(
+            config.batches, config.methods, config.precisions, config.engines
+        )
+    ]
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -93,19 +86,19 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     native = "native" in config.engines
     if native:
         build_engine(otherwise="time PyTorch alone, with --engines torch")
-    tasks = [EpochTask(number, config) for number in range(config.epochs)]
     done = run_in_subprocesses(
         "elasticzo_fig7",
-        time_task,
-        tasks,
-        lambda task: {"epoch": task.number},
-        label=lambda task: f"epoch {task.number + 1} of every method",
+        partial(time_arms, config),
+        range(config.epochs),
+        lambda epoch: {"epoch": epoch},
+        label=lambda epoch: f"epoch {epoch + 1} of every method",
         store=context.result_cache,
         workers=1,  # parallel processes would slow each other down
+        preload=[__name__],
     )
     epochs = [metrics for _, metrics in done]
     images = epochs[0]["images"]
-    for number, arm in enumerate(tasks[0].arms()):
+    for number, arm in enumerate(arms(config)):
         of_arm = [epoch["arms"][number] for epoch in epochs]
         seconds = {phase: [one[phase] for one in of_arm] for phase in PHASES}
         yield Result("epoch", asdict(arm), {"seconds": seconds, "images": images})
@@ -120,10 +113,10 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield Result("machine", {}, metrics | {"multiplications": multiplications})
 
 
-def time_task(task: EpochTask) -> dict[str, Any]:
-    """Time one epoch of every method; at the top level of the module for use in another process."""
-    torch.set_num_threads(task.config.threads)
-    engine = load() if "native" in task.config.engines else None
+def time_arms(config: Config, _epoch: int) -> dict[str, Any]:
+    """Time one epoch of every arm; at the top level of the module for use in another process."""
+    torch.set_num_threads(config.threads)
+    engine = load() if "native" in config.engines else None
     peaks: dict[str, list[float]] = {"fp32": [], "int8": []}
 
     def measure_peaks() -> None:
@@ -131,9 +124,9 @@ def time_task(task: EpochTask) -> dict[str, Any]:
             peaks["fp32"].append(engine.peak_f32("auto"))
             peaks["int8"].append(engine.peak_i8("auto"))
 
-    arms, images = timed_epoch(task.arms(), task.config.image_items, measure_peaks)
+    seconds, images = timed_epoch(arms(config), config.image_items, measure_peaks)
     best = {f"peak_{precision}": max(found) for precision, found in peaks.items() if found}
-    return {"arms": arms, "images": images, **best}
+    return {"arms": seconds, "images": images, **best}
 
 
 class _NativeSteps:

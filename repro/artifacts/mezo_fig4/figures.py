@@ -99,13 +99,8 @@ def accuracy(tasks: Sequence[TaskRuns], axes: Sequence[str] = tuple(_AXES)) -> F
             how = "no run came to an evaluation"
             if setting.lines:
                 seeds = seed_counts(len(line.records) for line in setting.lines)
-                first = setting.lines[0]
-                items = (
-                    first.records[0]
-                    .metrics.get("items", {})
-                    .get("monitored", first.settings["monitored_items"])
-                )
-                how = f"curves on {items} items, {seeds}"
+                items = setting.lines[0].records[0].metrics["items"]
+                how = f"curves on {items['monitored']} items, {seeds}"
             panels[0].set_title(f"{setting.title}: {how}", loc="left")
             for name, value in _PUBLISHED.items() if setting.dataset == "boolq" else ():
                 panels[0].axhline(value, color=INK, linestyle=(0, (6, 2, 1, 2)), linewidth=0.8)

@@ -96,9 +96,7 @@ def _accuracies(setting: TaskRuns) -> list[Finding]:
         spread = estimate(best)
         chance = _standard_errors(_items(line, "monitored"), spread.mean)
         alike = (
-            ""
-            if majority is None
-            else f"; always giving the same answer is right in {majority:.1f} % of its "
+            f"; always giving the same answer is right in {majority:.1f} % of its "
             f"{_items(line, 'monitored')} questions"
         )
         found.append(
@@ -323,8 +321,7 @@ def _standard_errors(items: int, accuracy: float = 50) -> float:
 
 def _items(line: ArmSeeds, which: str) -> int:
     """Return the number of questions on which ``line`` was evaluated."""
-    counts = (r.metrics["items"][which] for r in line.records if "items" in r.metrics)
-    return next(counts, 1)
+    return int(line.records[0].metrics["items"][which])
 
 
 def _best(setting: TaskRuns, *, zo: bool, of: Container[str] | None = None) -> ArmSeeds | None:

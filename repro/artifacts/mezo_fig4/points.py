@@ -77,13 +77,8 @@ class TaskRuns:
 
         ``None`` if no run finished.
         """
-        of = [
-            r.metrics["majority"][which]
-            for line in self.lines
-            for r in line.records
-            if "majority" in r.metrics
-        ]
-        return 100 * of[0] if of else None
+        of = (100 * r.metrics["majority"][which] for line in self.lines for r in line.records)
+        return next(of, None)
 
     def before_training(self, line: ArmSeeds) -> float | None:
         """Return the zero-shot accuracy of the line's model in per cent, as a mean over its seeds.

@@ -155,16 +155,11 @@ def _outcome(metrics: Mapping[str, Any]) -> str:
     curve, final = metrics.get("accuracy"), metrics.get("final_accuracy")
     if final is None or not curve:
         return "no evaluation in the time given"
-    # older records do not count the items
-    monitored, at_end = (
-        f" ({metrics['items'][which]} validation items)" if "items" in metrics else ""
-        for which in ("monitored", "final")
-    )
-    majority = metrics.get("majority", {}).get("final")
-    alike = "" if majority is None else f"; always the same answer: {100 * majority:.1f} %"
+    monitored, at_end = (metrics["items"][which] for which in ("monitored", "final"))
     return (
-        f"accuracy {100 * curve[0]:.1f} % before training, {100 * curve[-1]:.1f} % after it"
-        f"{monitored}, {100 * final:.1f} % in the final evaluation{at_end}{alike}"
+        f"accuracy {100 * curve[0]:.1f} % before training, {100 * curve[-1]:.1f} % after it "
+        f"({monitored} validation items), {100 * final:.1f} % in the final evaluation ({at_end} "
+        f"validation items); always the same answer: {100 * metrics['majority']['final']:.1f} %"
     )
 
 

@@ -139,8 +139,8 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
                     "running maximum (%)": _mean(list(line.best().values())),
                     "always answering alike (%)": "" if majority is None else f"{majority:.1f}",
                     "at the end (%)": _mean(list(line.final().values())),
-                    "questions at the end": first.get("items", {}).get("final", ""),
-                    "training prompts cut": first.get("truncated", {}).get("training", ""),
+                    "questions at the end": first["items"]["final"],
+                    "training prompts cut": first["truncated"]["training"],
                 }
             )
     return pd.DataFrame(rows)

@@ -10,9 +10,10 @@ Kinds of results:
 import contextlib
 import gc
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import replace
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_step_time import NOISES, Config, ModelName, TimedArm
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import is_out_of_memory
-from repro.core.names import Dtype
 from repro.finetuning.arms import device_for, uses_engine
 from repro.finetuning.base_models import random_model
 from repro.finetuning.batches import Batch
@@ -61,19 +61,12 @@ _EPS, _LR = 1e-3, 1e-9  # no time depends on them; at this rate the weights hard
 _ANSWERS = np.array([1, 2], np.int32)
 
 
-@dataclass(frozen=True)
-class StepTask:
-    """Steps timed against each other in one process."""
+class TimedShape(NamedTuple):
+    """A model and a batch whose steps are timed against each other in one process."""
 
     model: ModelName
-    arms: tuple[TimedArm, ...]
     batch: int
     context: int
-    dtype: Dtype
-    turns: int
-    steps: int
-    device: Device
-    threads: int
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -88,54 +81,55 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     arms = tuple(arm for arm in noises if device_for(noises[arm]) in (None, config.device))
     if any(uses_engine(noises[arm]) for arm in arms):
         build()
-    rest = (config.dtype, config.turns, config.steps, config.device, config.threads)
-    tasks = [
-        StepTask(model, arms, batch, length, *rest)
+    shapes = [
+        TimedShape(model, batch, length)
         for model in config.models
         for batch, length in zip(config.batches, config.contexts, strict=True)
     ]
-    for task, metrics in run_in_subprocesses(
+    for shape, metrics in run_in_subprocesses(
         "mezo_step_time",
-        time_steps,
-        tasks,
-        asdict,
-        label=lambda task: f"{task.model}, B={task.batch} N={task.context}",
+        partial(time_steps, replace(config, arms=arms)),
+        shapes,
+        TimedShape._asdict,
+        label=lambda shape: f"{shape.model}, B={shape.batch} N={shape.context}",
         store=context.result_cache,
         workers=1,  # parallel runs would distort each other's times
+        preload=[__name__],
     ):
-        point = {name: getattr(task, name) for name in ("model", "batch", "context", "dtype")}
-        yield Result("steps", point | {"device": task.device}, metrics)
+        point = {**shape._asdict(), "dtype": config.dtype, "device": config.device}
+        yield Result("steps", point, metrics)
 
 
-def time_steps(task: StepTask) -> dict[str, Any]:
+def time_steps(config: Config, timed: TimedShape) -> dict[str, Any]:
     """Time the arms in turns; at the top level of the module for use in another process."""
     from transformers import LlamaConfig
 
-    torch.set_num_threads(task.threads)
+    device, items = config.device, timed.batch
+    torch.set_num_threads(config.threads)
     torch.manual_seed(0)
-    shape: dict[str, Any] = dict(zip(_SIZES, SHAPES[task.model], strict=True))
-    positions = max(2048, task.context)
+    shape: dict[str, Any] = dict(zip(_SIZES, SHAPES[timed.model], strict=True))
+    positions = max(2048, timed.context)
     llama = LlamaConfig(**shape, max_position_embeddings=positions, use_cache=False)
     try:
-        with torch.device(task.device):
-            model = random_model(llama, task.dtype)
+        with torch.device(device):
+            model = random_model(llama, config.dtype)
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        return {"seconds": {}, "peak_bytes": {}, "out_of_memory": list(task.arms)}
+        return {"seconds": {}, "peak_bytes": {}, "out_of_memory": list(config.arms)}
     without_dropout(model)
-    tokens = torch.randint(0, shape["vocab_size"], (task.batch, task.context))
-    last = torch.full((task.batch,), task.context - 1)
-    batch = Batch(*(part.to(task.device) for part in (tokens, last, torch.arange(task.batch) % 2)))
+    tokens = torch.randint(0, shape["vocab_size"], (items, timed.context))
+    last = torch.full((items,), timed.context - 1)
+    batch = Batch(*(part.to(device) for part in (tokens, last, torch.arange(items) % 2)))
     peaks: dict[str, int] = {}
     short: list[str] = []
     steps: dict[str, Step] = {}
-    for arm in task.arms:
+    for arm in config.arms:
         found = None
         with contextlib.suppress(torch.OutOfMemoryError):
-            step = _synchronised(_step(arm, model, batch), task.device)
-            found = peak_on_cuda(step) if task.device == "cuda" else None
-        if task.device == "cuda":
+            step = _synchronised(_step(arm, model, batch), device)
+            found = peak_on_cuda(step) if device == "cuda" else None
+        if device == "cuda":
             if found is None:
                 short.append(arm)
                 step = _nothing  # frees what the arm holds
@@ -145,12 +139,12 @@ def time_steps(task: StepTask) -> dict[str, Any]:
                 continue
             peaks[arm] = found.allocated
         steps[arm] = step
-    seconds = in_turns(steps, task.turns, steps=task.steps, warm_up=1)
+    seconds = in_turns(steps, config.turns, steps=config.steps, warm_up=1)
     metrics: dict[str, Any] = {
         "seconds": seconds,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
-    if task.device == "cuda":
+    if device == "cuda":
         metrics |= {"peak_bytes": peaks, "out_of_memory": short, "clocks_mhz": clocks()}
     return metrics
 
