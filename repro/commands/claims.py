@@ -11,6 +11,7 @@ from repro.claims.index import CLAIMS
 from repro.claims.verdict import VERDICTS
 from repro.commands.options import add_results
 from repro.core.errors import UsageError
+from repro.core.names import PAPERS
 from repro.core.units import format_seconds
 from repro.core.validation import unknown
 
@@ -33,7 +34,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         description="List the published statements with our values and verdicts, one a line. "
         "A statement must pass all given filters.",
     )
-    parser.add_argument("--paper", choices=("mezo", "elasticzo"), metavar="PAPER",
+    parser.add_argument("--paper", choices=PAPERS, metavar="PAPER",
                         help="only this paper: mezo or elasticzo")  # fmt: skip
     parser.add_argument("--artifact", metavar="SLUG", help="only this figure or table")
     # a verdict has up to four words; so it can be given without quotes

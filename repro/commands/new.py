@@ -10,11 +10,11 @@ from typing import Any
 from repro.artifacts.index import SLUGS
 from repro.core import atomic
 from repro.core.errors import UsageError
+from repro.core.names import PAPERS
 from repro.measurement.renamed import PRESENT_SLUGS
 
 _ROOT = Path(__file__).parents[2]
 _INDEX = Path("repro/artifacts/index.py")
-_PAPERS = {"mezo": "MeZO", "elasticzo": "ElasticZO"}
 
 
 def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not publish the type
@@ -33,8 +33,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
 def execute(args: argparse.Namespace) -> int:
     """Write the skeleton, register the artifact, and print the paths of the files."""
     paper, _, figure = args.slug.partition("_")
-    if paper not in _PAPERS or not re.fullmatch("[a-z0-9_]+", figure):
-        names = " or ".join(f"{name}_..." for name in _PAPERS)
+    if paper not in PAPERS or not re.fullmatch("[a-z0-9_]+", figure):
+        names = " or ".join(f"{name}_..." for name in PAPERS)
         msg = f"{args.slug!r} is not a name for an artifact; give {names}, in lower case"
         raise UsageError(msg)
     if args.slug in SLUGS or args.slug in PRESENT_SLUGS:
@@ -47,7 +47,7 @@ def execute(args: argparse.Namespace) -> int:
             f"the suite runs from {_ROOT}, which is not a clone; install it from a clone in "
             "editable mode (pip install -e '.[suite]' in the clone)"
         )
-    values = {"slug": args.slug, "paper": paper, "figure": figure, "name": _PAPERS[paper]}
+    values = {"slug": args.slug, "paper": paper, "figure": figure, "name": PAPERS[paper].name}
     files = {
         Path(f"repro/artifacts/{args.slug}.py"): _skeleton("artifact.py.txt", values),
         Path(f"repro/artifacts/{args.slug}.md"): _skeleton("artifact.md.txt", values),

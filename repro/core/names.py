@@ -1,6 +1,21 @@
-"""Names of number formats and attention kernels, shared by configurations and models."""
+"""Names of papers, number formats and attention kernels, shared by configurations and models."""
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
+
+
+class Paper(NamedTuple):
+    """A paper whose statements are judged."""
+
+    name: str
+    source: str
+    """Its authors, year and number."""
+
+
+PAPERS = {
+    "mezo": Paper("MeZO", "Katti, Park, Rajendran, Simeone 2025, arXiv 2511.11362"),
+    "elasticzo": Paper("ElasticZO", "Sugiura, Matsutani 2025, arXiv 2501.04287"),
+}
+"""The papers, by the beginning of their artifacts' names."""
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 

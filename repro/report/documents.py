@@ -18,9 +18,6 @@ from repro.report.runs import current_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-_choices = lazy("repro.artifacts.elasticzo_int8_ablation:accuracy_table")
-_clipped = lazy("repro.artifacts.elasticzo_int8_ablation:clipped_weights_table")
-_long_clouds = lazy("repro.artifacts.elasticzo_discrepancies.tables:long_point_clouds")
 _CLOUDS = {"dataset": "modelnet40", "precision": "fp32"}
 
 
@@ -53,12 +50,6 @@ def cloud_accuracies(results: Path) -> str:
     return table(["method", *lengths, "published"], rows)
 
 
-def cloud_lengths(results: Path) -> str:
-    """Return PointNet's accuracies by setting, in short runs and at Table 1's length."""
-    slugs = "elasticzo_discrepancies", "elasticzo_table1"
-    return _of_frame(_long_clouds(*(_records(results, slug) for slug in slugs)))
-
-
 def cloud_seconds(results: Path) -> str:
     """Return the seconds of PointNet's fastest epoch on one thread, by method and processor."""
     fastest: dict[tuple[str, str], float] = {}
@@ -78,22 +69,31 @@ def cloud_seconds(results: Path) -> str:
     return table(["", *cpus], rows)
 
 
-def int8_choices(results: Path) -> str:
-    """Return the accuracies under our choices in INT8 and under their alternatives."""
-    return _of_frame(_choices(_records(results, "elasticzo_int8_ablation")))
+def _frame(path: str, *slugs: str) -> Callable[[Path], str]:
+    """Return a function that writes the data frame of ``path``, from the records of artifacts."""
+
+    def made(results: Path) -> str:
+        frame: pd.DataFrame = lazy(path)(*(_records(results, slug) for slug in slugs))
+        shown = frame.loc[:, [column for column in frame if any(frame[column])]]  # no empty columns
+        return table(list(shown.columns), shown.to_numpy().tolist())
+
+    return made
 
 
-def clipped_weights(results: Path) -> str:
-    """Return the shares of perturbed weights that were clipped."""
-    return _of_frame(_clipped(_records(results, "elasticzo_int8_ablation")))
-
-
+_ABLATION = "elasticzo_int8_ablation"
 TABLES: Mapping[str, Mapping[str, Callable[[Path], str]]] = {
     "discrepancies.md": {
         "accuracies of PointNet": cloud_accuracies,
-        "lengths of PointNet's training": cloud_lengths,
+        "lengths of PointNet's training": _frame(
+            "repro.artifacts.elasticzo_discrepancies.tables:long_point_clouds",
+            "elasticzo_discrepancies",
+            "elasticzo_table1",
+        ),
     },
-    "integer.md": {"differences": int8_choices, "clipped weights": clipped_weights},
+    "integer.md": {
+        "differences": _frame(f"repro.artifacts.{_ABLATION}:accuracy_table", _ABLATION),
+        "clipped weights": _frame(f"repro.artifacts.{_ABLATION}:clipped_weights_table", _ABLATION),
+    },
     "methods.md": {"recipes": recipes},
     "ondevice.md": {"seconds of PointNet": cloud_seconds},
 }
@@ -102,8 +102,3 @@ TABLES: Mapping[str, Mapping[str, Callable[[Path], str]]] = {
 
 def _records(results: Path, slug: str) -> list[Record]:
     return read_runs(current_runs(results, slug))
-
-
-def _of_frame(frame: "pd.DataFrame") -> str:
-    shown = frame.loc[:, [column for column in frame if any(frame[column])]]  # no empty columns
-    return table(list(shown.columns), shown.to_numpy().tolist())

@@ -25,6 +25,7 @@ from repro.claims.verdict import (
     judge_value,
     verdict,
 )
+from repro.core.names import PAPERS
 from repro.memory.setting import Setting
 from repro.planner.families import FAMILIES
 from repro.planner.methods import TRAINING_METHODS
@@ -37,11 +38,6 @@ from repro.site import text
 from repro.site.documents import Document, Documents
 from repro.site.provenance import Made, RunFile
 
-PAPERS = {
-    "mezo": "Katti, Park, Rajendran, Simeone 2025, arXiv 2511.11362",
-    "elasticzo": "Sugiura, Matsutani 2025, arXiv 2501.04287",
-}
-NAMES = {"mezo": "MeZO", "elasticzo": "ElasticZO"}
 _PLANNER_HEAD = """\
 <meta name="description" content="Which language models and methods fit in a given memory.">
 <link rel="icon" href="favicon.svg" type="image/svg+xml">
@@ -204,7 +200,6 @@ class Pages:
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 - values for the template
         names: Mapping[str, Any] = {
             "papers": PAPERS,
-            "names": NAMES,
             "say": formatting,
             "causes": self._causes,
             **values,
