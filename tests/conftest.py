@@ -33,6 +33,15 @@ def _frozen() -> None:
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked ``gpu`` where there is none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
 def pytest_sessionfinish() -> None:
     """Let Python free everything at its end; some libraries report what is left."""
     gc.unfreeze()

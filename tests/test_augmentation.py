@@ -104,7 +104,6 @@ def test_an_epoch_has_the_same_numbers_whatever_came_before() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_augments_where_the_clouds_are() -> None:
     clouds = some_clouds(device="cuda")
     found = augment(clouds, generator(0, "cuda"), 2)

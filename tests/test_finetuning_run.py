@@ -181,7 +181,6 @@ def test_half_precision_is_restored_exactly_and_rebuilt(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize(
     ("arm", "dtype"), [("mezo_1", "bfloat16"), ("mezo_5", "float32"), ("mezo_lora", "bfloat16")]
 )

@@ -13,13 +13,7 @@ from repro.measurement.device import Device
 from repro.training.build import build_learner
 from repro.training.run import IntegerSettings, NetworkRun
 
-GPU = pytest.param(
-    ("cuda", 200),
-    marks=[
-        pytest.mark.gpu,
-        pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-    ],
-)
+GPU = pytest.param(("cuda", 200), marks=pytest.mark.gpu)
 
 
 @pytest.mark.parametrize("there", [("cpu", 3), GPU])

@@ -164,8 +164,6 @@ def test_forward_is_the_same_on_every_path(path: Path, monkeypatch: pytest.Monke
 @pytest.mark.gpu
 @pytest.mark.parametrize("version", VERSIONS)
 def test_cuda_is_the_cpu_bit_for_bit(version: ShiftVersion) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     host, device = lenet(version), lenet(version).to("cuda")
     inputs = images(64)
     tape_host, tape_device = list[SavedTensors](), list[SavedTensors]()

@@ -106,7 +106,6 @@ def test_an_error_in_a_process_keeps_its_type() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_one_step_on_a_gpu() -> None:
     found = measure(replace(task("bp"), device="cuda"))
     assert found is not None

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import torch
 
 from made_up import made
 from repro.artifacts.base import Context, Result
@@ -333,8 +332,6 @@ def test_times_of_another_processor_are_not_compared() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("arm", [name for name, arm in ARMS.items() if "text" in arm.rates])
 def test_every_method_trains_a_language_model_on_a_gpu(arm: str, tmp_path: Path) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     run = replace(TEXT, arm=arm, device="cuda")
     cost = measure_cost(run)
     assert cost["peak_bytes"] > cost["weights_bytes"] > 0
