@@ -3,15 +3,13 @@
 from dataclasses import replace
 from math import ceil, sqrt
 
-import numpy as np
 import pytest
 
 from repro.core.errors import UsageError
-from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
+from repro.memory.analytic import AS_PRINTED, sizes_of
 from repro.memory.readings import (
     PRINTED,
     RECOVERED,
-    Reading,
     is_equal_memory,
     largest_model,
     search_readings,
@@ -55,27 +53,18 @@ def test_recovered_reading_is_this_formula() -> None:
             assert found == pytest.approx(by_hand(**mine, checkpointed=checkpointed))
 
 
-def test_reading_as_printed_is_the_papers_equations() -> None:
-    s = sizes_of(LLAMA2_7B, 2, layers=np.arange(1, 101))
-    printed = Reading()
-    np.testing.assert_allclose(printed.mezo_bytes(s), mezo_bytes(s))
-    for checkpointing in (False, True):
-        expected = bp_bytes(s, checkpointing=checkpointing)
-        np.testing.assert_allclose(printed.bp_bytes(s, checkpointing=checkpointing), expected)
-
-
 def test_one_reading_fits_and_none_explains_17_gb() -> None:
     found = search_readings()
     assert found.searched == 2 * 3 * 3 * 16 * 4 * 3 * 3 * 2 * 2
     assert found.fitting == [RECOVERED]
     assert found.equal_memory == 0
-    assert not is_equal_memory(Reading())
+    assert not is_equal_memory(AS_PRINTED)
 
 
 @pytest.mark.parametrize("growth", ["depth", "width"])
 def test_largest_model_fills_the_budget(growth: str) -> None:
     budget = 40e9
-    parameters = largest_model(LLAMA2_7B, budget, growth, Reading().mezo_bytes)  # type: ignore[arg-type]
+    parameters = largest_model(LLAMA2_7B, budget, growth, AS_PRINTED.mezo_bytes)  # type: ignore[arg-type]
     layer = N * D * 34 + 5 * N * N * H
     if growth == "depth":  # linear in L
         layers = (budget - 4 * V * D - layer) / (24 * D * D)
@@ -89,14 +78,14 @@ def test_largest_model_fills_the_budget(growth: str) -> None:
 def test_model_sizes_at_equal_memory() -> None:
     """Never below 2 in the printed equations if depth grows; hundreds at a context of 32,768."""
     shapes = [replace(LLAMA2_7B, layers=layers) for layers in (1, 2, 8, 32, 100)]
-    assert min(size_ratio(shape, "depth", Reading()) for shape in shapes) == pytest.approx(
+    assert min(size_ratio(shape, "depth", AS_PRINTED) for shape in shapes) == pytest.approx(
         2, abs=0.01
     )
     long = replace(LLAMA2_7B, context=32768)
-    assert 400 < size_ratio(long, "depth", Reading()) < 420
-    assert 60 < size_ratio(long, "depth", Reading(), checkpointing=True) < 65
+    assert 400 < size_ratio(long, "depth", AS_PRINTED) < 420
+    assert 60 < size_ratio(long, "depth", AS_PRINTED, checkpointing=True) < 65
 
 
 def test_a_budget_below_one_layer_is_refused() -> None:
     with pytest.raises(UsageError, match="too small for layers = 1; give at least"):
-        largest_model(LLAMA2_7B, 1e8, "depth", Reading().mezo_bytes)
+        largest_model(LLAMA2_7B, 1e8, "depth", AS_PRINTED.mezo_bytes)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
+from repro.memory.analytic import AS_PRINTED, sizes_of
 from repro.memory.fake_models import build
 from repro.memory.setting import ADAPTER_FORMATS, FORMATS, Setting
 from repro.memory.shape import LLAMA2_7B
@@ -206,11 +206,11 @@ def test_the_largest_number_is_found_wherever_it_lies(limit: int) -> None:
 def test_the_papers_formula_is_the_papers() -> None:
     setting = Setting(format="float16")
     s = sizes_of(LLAMA2_7B, 2)
-    assert paper_bytes(LLAMA2, TRAINING_METHODS["bp-sgd"], setting) == float(bp_bytes(s))
+    assert paper_bytes(LLAMA2, TRAINING_METHODS["bp-sgd"], setting) == float(AS_PRINTED.bp_bytes(s))
     assert paper_bytes(LLAMA2, TRAINING_METHODS["checkpoint-sgd"], setting) == float(
-        bp_bytes(s, checkpointing=True)
+        AS_PRINTED.bp_bytes(s, checkpointing=True)
     )
-    assert paper_bytes(LLAMA2, TRAINING_METHODS["mezo"], setting) == float(mezo_bytes(s))
+    assert paper_bytes(LLAMA2, TRAINING_METHODS["mezo"], setting) == float(AS_PRINTED.mezo_bytes(s))
     for slug in ("bp-adam", "lora", "mezo-lora", "elasticzo"):
         assert paper_bytes(LLAMA2, TRAINING_METHODS[slug], setting) is None
 

@@ -1,10 +1,11 @@
-"""The MeZO paper's memory formulas, equations (1)-(3).
+"""The MeZO paper's memory formulas, equations (1) to (3), as printed and in other readings.
 
 All functions take numbers or NumPy arrays that broadcast together, and return float64 bytes. With
 whole-number sizes every result below 2**53 bytes (9 PB) is exact to the byte, except under
 checkpointing, where the square root of L enters.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
@@ -90,55 +91,90 @@ def parameter_count(s: Sizes) -> Float:
     return np.asarray(12 * s.L * s.D**2 + 2 * s.V * s.D)
 
 
-def weight_bytes(s: Sizes) -> Float:
-    """Return the bytes of the parameters: b (12 L D^2 + 2 V D)."""
-    return np.asarray(s.b * parameter_count(s))
+KEPT: dict[str, Callable[[Float], Float]] = {
+    "sqrt(L)": np.sqrt,
+    "ceil(sqrt(L))": lambda layers: np.ceil(np.sqrt(layers)),
+    "floor(sqrt(L))": lambda layers: np.floor(np.sqrt(layers)),
+    "round(sqrt(L))": lambda layers: np.rint(np.sqrt(layers)),
+}
+"""Number of the L layers whose activations checkpointing keeps (section 2.3: sqrt(L))."""
 
 
-def activation_bytes(s: Sizes) -> Float:
-    """Return A, the bytes of all activations: equation (1)."""
-    return np.asarray(_layer_bytes(s) * s.L)
+@dataclass(frozen=True)
+class Reading:
+    """One way to read equations (1) to (3) and the axes of Fig. 3; the defaults are as printed."""
+
+    block_gradients: bool = True
+    """Whether BP holds a gradient for each weight of the decoder blocks."""
+    embedding_gradients: int = 2
+    """Number of gradients BP holds for the two V x D matrices, embedding and output layer."""
+    embeddings: int = 2
+    """Number of these two matrices counted as weights, in both methods."""
+    activations: tuple[bool, bool, bool, bool] = (True, True, True, True)
+    """Whether each term of equation (1) is counted: 2, 16 b, 2 b N H / D, N H / D."""
+    kept: str = "sqrt(L)"
+    """Layers whose activations checkpointing keeps: a key of ``KEPT``."""
+    live_layers: int = 1
+    """L', the layers of activations that MeZO holds."""
+    long_context: int = 32768
+    """N at which the gains "for N = 32768" and "for long contexts" are read."""
+    shallow: int = 1
+    """L at which the gain "when L is small" is read."""
+    narrow: int = 512
+    """D at which the gains "for smaller D" are read."""
+
+    def weight_bytes(self, s: Sizes) -> Float:
+        """Return the bytes of the weights: b (12 L D^2 + 2 V D) as printed."""
+        return np.asarray(s.b * (12 * s.L * s.D**2 + self.embeddings * s.V * s.D))
+
+    def layer_bytes(self, s: Sizes) -> Float:
+        """Return A / L, the bytes of one layer's activations: equation (1)."""
+        two, sixteen, scores, mask = self.activations
+        linear = s.D * (2 * two + 16 * s.b * sixteen)
+        return np.asarray(s.B * s.N * (linear + s.N * (2 * s.b * scores + mask) * s.H))
+
+    def bp_bytes(self, s: Sizes, *, checkpointing: bool = False) -> Float:
+        """Return the bytes of training by backpropagation and stateless SGD: equation (2).
+
+        With ``checkpointing`` the activations of sqrt(L) layers are kept instead of L (section
+        2.3).
+        """
+        blocks = 12 * s.L * s.D**2 * self.block_gradients
+        gradients = s.b * (blocks + self.embedding_gradients * s.V * s.D)
+        kept = KEPT[self.kept](s.L) if checkpointing else s.L
+        return np.asarray(self.weight_bytes(s) + gradients + kept * self.layer_bytes(s))
+
+    def mezo_bytes(self, s: Sizes, live_layers: ArrayLike | None = None) -> Float:
+        """Return the bytes of training by MeZO: equation (3), with at most L for L'."""
+        live = np.minimum(self.live_layers if live_layers is None else live_layers, s.L)
+        return np.asarray(self.weight_bytes(s) + live * self.layer_bytes(s))
+
+    def ratio(
+        self, s: Sizes, *, checkpointing: bool = False, live_layers: ArrayLike | None = None
+    ) -> Float:
+        """Return BP's bytes over MeZO's: equation (2) over (3)."""
+        bp = self.bp_bytes(s, checkpointing=checkpointing)
+        return np.asarray(bp / self.mezo_bytes(s, live_layers))
+
+    def ratio_limit(
+        self,
+        s: Sizes,
+        axis: SizeAxis,
+        *,
+        checkpointing: bool = False,
+        live_layers: ArrayLike | None = None,
+    ) -> Float:
+        """Return the limit of ``ratio`` as one size grows without bound, the others fixed."""
+        # so large that float64 keeps only the terms of the highest power, and a power of four,
+        # whose square root is exact
+        grown = {"context": "N", "layers": "L", "hidden": "D"}[axis]
+        far = replace(s, **{grown: np.asarray(2.0**200)})
+        ratio = self.ratio(far, checkpointing=checkpointing, live_layers=live_layers)
+        return np.where(ratio < 2.0**90, ratio, np.inf)
 
 
-def bp_bytes(s: Sizes, *, checkpointing: bool = False) -> Float:
-    """Return the bytes of training by backpropagation and stateless SGD: equation (2).
-
-    With ``checkpointing`` the activations of sqrt(L) layers are kept instead of L (section 2.3).
-    """
-    kept = np.sqrt(s.L) if checkpointing else s.L
-    return np.asarray(2 * weight_bytes(s) + _layer_bytes(s) * kept)
-
-
-def mezo_bytes(s: Sizes, *, live_layers: ArrayLike = 1) -> Float:
-    """Return the bytes of training by MeZO: equation (3).
-
-    Args:
-        s: the sizes.
-        live_layers: L', layers whose activations are alive at once; from 0 to L, any real number.
-
-    Raises:
-        UsageError: L' is negative, above L or not finite.
-    """
-    live = np.asarray(live_layers, dtype=np.float64)
-    if not np.all(np.isfinite(live)) or np.any(live < 0) or np.any(live > s.L):
-        msg = f"live layers L' = {_show(live_layers)}: must lie between 0 and L = {_show(s.L)}"
-        raise UsageError(msg)
-    return np.asarray(weight_bytes(s) + _layer_bytes(s) * live)
-
-
-def ratio_limit(
-    s: Sizes, axis: SizeAxis, *, checkpointing: bool = False, live_layers: ArrayLike = 1
-) -> Float:
-    """Return the limit of equation (2) over (3) as one size grows without bound.
-
-    The other sizes are fixed. The value of the growing size in ``s`` does not matter.
-    """
-    # so large that float64 keeps only the terms of the highest power, and a power of four, whose
-    # square root is exact
-    grown = {"context": "N", "layers": "L", "hidden": "D"}[axis]
-    far = replace(s, **{grown: np.asarray(2.0**200)})
-    ratio = bp_bytes(far, checkpointing=checkpointing) / mezo_bytes(far, live_layers=live_layers)
-    return np.where(ratio < 2.0**90, ratio, np.inf)
+AS_PRINTED = Reading()
+"""The equations as the paper prints them."""
 
 
 def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike) -> Float:
@@ -151,12 +187,7 @@ def effective_layers(s: Sizes, peak_bytes: ArrayLike, resident_bytes: ArrayLike)
             layers of activations in (2), negative if the peak comes before all gradients exist.
     """
     above = np.asarray(peak_bytes, dtype=np.float64) - np.asarray(resident_bytes, dtype=np.float64)
-    return np.asarray(above / _layer_bytes(s))
-
-
-def _layer_bytes(s: Sizes) -> Float:
-    """Return A / L, the bytes of a layer's activations: equation (1)."""
-    return np.asarray(s.B * s.N * (s.D * (2 + 16 * s.b) + s.N * (2 * s.b + 1) * s.H))
+    return np.asarray(above / AS_PRINTED.layer_bytes(s))
 
 
 def _whole(name: str, value: ArrayLike) -> Float:

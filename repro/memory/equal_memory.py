@@ -10,14 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.memory.analytic import (
-    Sizes,
-    activation_bytes,
-    bp_bytes,
-    mezo_bytes,
-    sizes_of,
-    weight_bytes,
-)
+from repro.memory.analytic import AS_PRINTED, Sizes, sizes_of
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 TARGET_BYTES = 17e9
@@ -42,8 +35,8 @@ class Fig4SetUp(NamedTuple):
     def peak(self, s: Sizes) -> NDArray[np.float64]:
         """Return the bytes of its training by equation (2) or (3)."""
         if self.live_fraction is None:
-            return bp_bytes(s)
-        return mezo_bytes(s, live_layers=self.live_fraction * s.L)
+            return AS_PRINTED.bp_bytes(s)
+        return AS_PRINTED.mezo_bytes(s, self.live_fraction * s.L)
 
 
 _7B = replace(LLAMA2_7B, context=1024, batch=8)
@@ -108,7 +101,7 @@ def bytes_per_parameter_for(shape: DecoderShape) -> float:
 
     Equation (2) is linear in b, so two values of it give the line.
     """
-    one, two = (float(bp_bytes(sizes_of(shape, b))) for b in (1, 2))
+    one, two = (float(AS_PRINTED.bp_bytes(sizes_of(shape, b))) for b in (1, 2))
     return 1 + (TARGET_BYTES - one) / (two - one)
 
 
@@ -118,8 +111,7 @@ def _hits(peak: NDArray[np.float64]) -> Mask:
 
 def _reachable(s: Sizes) -> Mask:
     """Return where some L' between 0 and L gives the target."""
-    weights = weight_bytes(s)
-    smallest, largest = weights, weights + activation_bytes(s)
+    smallest, largest = (AS_PRINTED.mezo_bytes(s, live) for live in (0, s.L))
     return np.asarray(
         (smallest <= TARGET_BYTES + TOLERANCE_BYTES) & (largest >= TARGET_BYTES - TOLERANCE_BYTES)
     )
@@ -133,8 +125,8 @@ def _nearest(grid: Grid, free: Mask, small: Sizes, large: Sizes) -> dict[str, fl
     b, batch, context = settings[distance.argmin()]
 
     def fraction(s: Sizes) -> float:
-        full = np.broadcast_to(activation_bytes(s), free.shape)[b, batch, context]
-        weights = np.broadcast_to(weight_bytes(s), free.shape)[b, batch, context]
+        full = np.broadcast_to(AS_PRINTED.layer_bytes(s) * s.L, free.shape)[b, batch, context]
+        weights = np.broadcast_to(AS_PRINTED.weight_bytes(s), free.shape)[b, batch, context]
         return float(np.clip((TARGET_BYTES - weights) / full, 0, 1))
 
     return {

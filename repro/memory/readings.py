@@ -12,76 +12,19 @@ fills the memory that BP takes.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from repro.core.errors import UsageError
-from repro.memory.analytic import Float, Sizes, parameter_count, sizes_of
+from repro.memory.analytic import KEPT, Float, Reading, Sizes, parameter_count, sizes_of
 from repro.memory.equal_memory import SET_UPS, TARGET_BYTES, TOLERANCE_BYTES, Fig4SetUp
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 Growth = Literal["depth", "width"]
 GROWTHS: tuple[Growth, ...] = get_args(Growth)
-
-KEPT: dict[str, Callable[[Float], Float]] = {
-    "sqrt(L)": np.sqrt,
-    "ceil(sqrt(L))": lambda layers: np.ceil(np.sqrt(layers)),
-    "floor(sqrt(L))": lambda layers: np.floor(np.sqrt(layers)),
-    "round(sqrt(L))": lambda layers: np.rint(np.sqrt(layers)),
-}
-"""Number of the L layers whose activations checkpointing keeps."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One way to read the equations and the axes; the defaults are the equations as printed."""
-
-    block_gradients: bool = True
-    """Whether BP holds a gradient for each weight of the decoder blocks."""
-    embedding_gradients: int = 2
-    """Number of gradients BP holds for the two V x D matrices, embedding and output layer."""
-    embeddings: int = 2
-    """Number of these two matrices counted as weights, in both methods."""
-    activations: tuple[bool, bool, bool, bool] = (True, True, True, True)
-    """Whether each term of equation (1) is counted: 2, 16 b, 2 b N H / D, N H / D."""
-    kept: str = "sqrt(L)"
-    """Layers whose activations checkpointing keeps: a key of ``KEPT``."""
-    live_layers: int = 1
-    """L', the layers of activations that MeZO holds."""
-    long_context: int = 32768
-    """N at which the gains "for N = 32768" and "for long contexts" are read."""
-    shallow: int = 1
-    """L at which the gain "when L is small" is read."""
-    narrow: int = 512
-    """D at which the gains "for smaller D" are read."""
-
-    def activation_bytes(self, s: Sizes) -> Float:
-        """Return the bytes of one layer's activations."""
-        two, sixteen, scores, mask = self.activations
-        per_element = 2 * two + 16 * s.b * sixteen
-        quadratic = (2 * s.b * scores + mask) * s.N * s.H / s.D
-        return np.asarray(s.B * s.N * s.D * (per_element + quadratic))
-
-    def bp_bytes(self, s: Sizes, *, checkpointing: bool = False) -> Float:
-        """Return the bytes of training by BP: equation (2) in this reading."""
-        blocks = 12 * s.b * s.L * s.D**2 * (1 + self.block_gradients)
-        embeddings = s.b * s.V * s.D * (self.embeddings + self.embedding_gradients)
-        layers = KEPT[self.kept](s.L) if checkpointing else s.L
-        return np.asarray(blocks + embeddings + layers * self.activation_bytes(s))
-
-    def mezo_bytes(self, s: Sizes, live_layers: Float | float | None = None) -> Float:
-        """Return the bytes of training by MeZO: equation (3) in this reading."""
-        live = np.minimum(self.live_layers if live_layers is None else live_layers, s.L)
-        weights = 12 * s.b * s.L * s.D**2 + self.embeddings * s.b * s.V * s.D
-        return np.asarray(weights + live * self.activation_bytes(s))
-
-    def ratio(self, s: Sizes, *, checkpointing: bool = False) -> Float:
-        """Return BP's bytes over MeZO's."""
-        return np.asarray(self.bp_bytes(s, checkpointing=checkpointing) / self.mezo_bytes(s))
-
 
 RECOVERED = Reading(embedding_gradients=0, kept="ceil(sqrt(L))", long_context=16384)
 """The only reading in the search that gives every printed number."""
@@ -117,13 +60,6 @@ _BY_SIZE: dict[tuple[str, int], Sizes] = {
 }
 
 
-def _limit(reading: Reading) -> float:
-    """Return the ratio's limit as L grows, without checkpointing."""
-    s = _AT_100
-    weights = 12 * s.b * s.D**2
-    return float((weights * (1 + reading.block_gradients) + reading.activation_bytes(s)) / weights)
-
-
 def _ratio(reading: Reading, name: str, value: int, *, checkpointing: bool = False) -> float:
     return float(reading.ratio(_BY_SIZE[name, value], checkpointing=checkpointing))
 
@@ -131,7 +67,7 @@ def _ratio(reading: Reading, name: str, value: int, *, checkpointing: bool = Fal
 PRINTED: tuple[Printed, ...] = (
     Printed("at few layers", 1.2, 1, lambda r: _ratio(r, "layers", r.shallow)),
     Printed("at L = 100", 4.23, 2, lambda r: float(r.ratio(_AT_100))),
-    Printed("limit over L", 4.38, 2, _limit),
+    Printed("limit over L", 4.38, 2, lambda r: float(r.ratio_limit(_AT_100, "layers"))),
     Printed(
         "checkpointed, limit over L", 2, 0, lambda r: 1.0 + r.block_gradients
     ),

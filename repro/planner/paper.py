@@ -9,7 +9,7 @@ gives 176 million.
 
 from repro.core.errors import UsageError
 from repro.memory import analytic
-from repro.memory.analytic import Sizes, bp_bytes, mezo_bytes, sizes
+from repro.memory.analytic import AS_PRINTED, Sizes, sizes
 from repro.memory.setting import Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 
@@ -31,8 +31,8 @@ def paper_bytes(a: Architecture, method: TrainingMethod, s: Setting) -> float | 
     except UsageError:
         return None
     if method.estimator == "zeroth-order":
-        return float(mezo_bytes(checked, live_layers=min(LIVE_LAYERS, a.layers)))
-    return float(bp_bytes(checked, checkpointing=method.checkpointed))
+        return float(AS_PRINTED.mezo_bytes(checked, LIVE_LAYERS))
+    return float(AS_PRINTED.bp_bytes(checked, checkpointing=method.checkpointed))
 
 
 def effective_layers(a: Architecture, s: Setting, peak: float) -> float:

@@ -14,9 +14,9 @@ from repro.claims.memory import UNIQUE
 from repro.claims.verdict import Finding
 from repro.core.units import GB, format_bytes
 from repro.measurement.records import Record, of_kind, single
-from repro.memory.analytic import bp_bytes, mezo_bytes, sizes_of
+from repro.memory.analytic import AS_PRINTED, Reading, sizes_of
 from repro.memory.equal_memory import SET_UPS, TARGET_BYTES
-from repro.memory.readings import GROWTHS, RECOVERED, Reading, largest_model, size_ratio
+from repro.memory.readings import GROWTHS, RECOVERED, largest_model, size_ratio
 from repro.memory.shape import LLAMA2_7B
 
 _CHECKPOINTED = (
@@ -118,7 +118,7 @@ def _curve(analytic: Analytic, axis: str, suffix: str = "") -> dict[int, float]:
 
 def _model_size() -> list[Finding]:
     """Compute A1, A2-orders and A20 by equations: model sizes at equal memory."""
-    printed = Reading()
+    printed = AS_PRINTED
     shapes = [
         *(replace(LLAMA2_7B, context=n) for n in _CONTEXTS),
         *(replace(LLAMA2_7B, layers=n) for n in _DEPTHS),
@@ -214,7 +214,7 @@ def _analytic(analytic: Analytic) -> list[Finding]:
         ),
         Finding(
             "A11",
-            float(mezo_bytes(whole, live_layers=whole.L) / bp_bytes(whole)),
+            float(AS_PRINTED.mezo_bytes(whole, whole.L) / AS_PRINTED.bp_bytes(whole)),
             "equation (3) counts one copy of the weights and no gradients, for every L'",
         ),
     ]
@@ -225,7 +225,7 @@ def _readings(analytic: Analytic) -> list[Finding]:
     printed, recovered = (
         [float(reading.ratio(sizes_of(LLAMA2_7B, 2, layers=1))) for reading in pair]
         for pair in (
-            (Reading(embeddings=0, embedding_gradients=0), Reading()),
+            (Reading(embeddings=0, embedding_gradients=0), AS_PRINTED),
             (replace(RECOVERED, embeddings=0), RECOVERED),
         )
     )
@@ -271,7 +271,7 @@ def _parameters(records: Sequence[Record]) -> Finding:
 
 def _cited() -> Iterator[Finding]:
     """Compute A17 and A19, which section 1 cites without a setting, under several usual ones."""
-    printed = Reading()
+    printed = AS_PRINTED
     settings = list(product((2, 4), (1, 8), (1024, 2048)))  # b, B, N
     sizes = {
         (b, batch, context): largest_model(

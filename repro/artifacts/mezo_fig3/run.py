@@ -29,7 +29,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import BYTES
 from repro.measurement.device import require_device
 from repro.memory import analytic, equal_memory
-from repro.memory.analytic import SizeAxis, Sizes, sizes_of
+from repro.memory.analytic import AS_PRINTED, SizeAxis, Sizes, sizes_of
 from repro.memory.measured import MeasureTask
 from repro.memory.step import STEP_METHODS, StepSpec, parameter_table
 
@@ -86,8 +86,8 @@ def _line(config: Config, scope: str, axis: SizeAxis, values: list[int], s: Size
     limits = {
         f"ratio_limit{suffix}": float(np.ravel(limit)[-1])
         for suffix, limit in (
-            ("", analytic.ratio_limit(s, axis, live_layers=live)),
-            ("_checkpoint", analytic.ratio_limit(s, axis, checkpointing=True, live_layers=live)),
+            ("", AS_PRINTED.ratio_limit(s, axis, live_layers=live)),
+            ("_checkpoint", AS_PRINTED.ratio_limit(s, axis, checkpointing=True, live_layers=live)),
         )
         if np.isfinite(limit).all()  # with L' = 0 the ratio grows with N without bound
     }
@@ -96,9 +96,9 @@ def _line(config: Config, scope: str, axis: SizeAxis, values: list[int], s: Size
         point={"scope": scope, "axis": axis},
         metrics={
             "values": values,
-            "bp_bytes": analytic.bp_bytes(s).tolist(),
-            "bp_checkpoint_bytes": analytic.bp_bytes(s, checkpointing=True).tolist(),
-            "mezo_bytes": analytic.mezo_bytes(s, live_layers=live).tolist(),
+            "bp_bytes": AS_PRINTED.bp_bytes(s).tolist(),
+            "bp_checkpoint_bytes": AS_PRINTED.bp_bytes(s, checkpointing=True).tolist(),
+            "mezo_bytes": AS_PRINTED.mezo_bytes(s, live).tolist(),
             **limits,
         },
     )
@@ -111,7 +111,7 @@ def _fig4() -> Iterator[Result]:
         s, single = sizes_of(shape, 2), sizes_of(shape, 2, batch=1)
         metrics = {
             "total_bytes": float(set_up.peak(s)),
-            "weights_bytes": float(analytic.weight_bytes(s)),
+            "weights_bytes": float(AS_PRINTED.weight_bytes(s)),
         }
         if fraction is None:
             needed = equal_memory.bytes_per_parameter_for(shape)

@@ -7,7 +7,8 @@ import pandas as pd
 from repro.artifacts.shared.savings import SYMBOLS, WHERE, of_one_device, pairs
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind, single
-from repro.memory.readings import PRINTED, RECOVERED, Reading
+from repro.memory.analytic import AS_PRINTED
+from repro.memory.readings import PRINTED, RECOVERED
 
 _COORDINATES = ("context", "layers", "hidden", "method", "attention", "dtype")
 _PEAK = "peak_bytes"
@@ -96,7 +97,7 @@ def readings() -> pd.DataFrame:
             {
                 "ratio BP / MeZO": number.name,
                 "printed": f"{number.value:.{number.digits}f}",
-                "equations as printed": f"{number.of(Reading()):.3f}",
+                "equations as printed": f"{number.of(AS_PRINTED):.3f}",
                 "recovered": f"{number.of(RECOVERED):.3f}",
             }
             for number in PRINTED

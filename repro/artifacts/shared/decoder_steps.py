@@ -8,8 +8,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.names import Attention, Dtype
 from repro.measurement.environment import source_sha256
 from repro.measurement.result_cache import ResultCache
-from repro.memory import analytic
-from repro.memory.analytic import sizes_of
+from repro.memory.analytic import AS_PRINTED, sizes_of
 from repro.memory.measured import MeasureTask, measure
 from repro.memory.shape import DecoderShape
 from repro.memory.simulation import simulate_step
@@ -30,8 +29,8 @@ def equation_bytes(spec: StepSpec, live_layers: float = 1) -> float:
     """
     s = sizes_of(spec.shape, spec.bytes_per_parameter)
     if spec.method in ("bp", "bp_checkpoint"):
-        return float(analytic.bp_bytes(s, checkpointing=spec.method == "bp_checkpoint"))
-    return float(analytic.mezo_bytes(s, live_layers=min(live_layers, spec.shape.layers)))
+        return float(AS_PRINTED.bp_bytes(s, checkpointing=spec.method == "bp_checkpoint"))
+    return float(AS_PRINTED.mezo_bytes(s, live_layers))
 
 
 def simulate_decoder_step(spec: StepSpec) -> dict[str, int]:
