@@ -1,6 +1,7 @@
 """Our MeZO on a language model against the published loop, given the same noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -22,13 +23,16 @@ pytestmark = pytest.mark.usefixtures("kept_prompts")
 LR, EPS = 1e-3, 1e-3
 
 
-def noise_of(noise: Noise) -> Callable[[int, Sequence[Tensor]], list[Tensor]]:
-    def draw(seed: int, parameters: Sequence[Tensor]) -> list[Tensor]:
-        drawn = [torch.zeros_like(parameter) for parameter in parameters]
-        noise.add_(drawn, seed, 1.0)
-        return drawn
+class LoopAlong(PublishedLoop):
+    """The loop with the given noise instead of the global generator's."""
 
-    return draw
+    noise: Noise
+
+    def drawn(self, seed: int) -> Iterator[tuple[Any, Tensor]]:
+        parameters = list(self.model.parameters())
+        drawn = [torch.zeros_like(parameter) for parameter in parameters]
+        self.noise.add_(drawn, seed, 1.0)
+        yield from zip(parameters, drawn, strict=True)
 
 
 def batches(count: int) -> tuple[list[Batch], list[int]]:
@@ -53,7 +57,8 @@ def test_trajectories_are_the_same_given_the_same_noise(make: Callable[[], Noise
     without_dropout(ours)
     classifier = AnswerClassifier(ours, answers)
     mezo = MeZO(ours.parameters(), lr=LR, eps=EPS, seed=5, noise=make())
-    loop = PublishedLoop(theirs, answers, LR, EPS, noise_of(make()))
+    loop = LoopAlong(theirs, answers, LR, EPS)
+    loop.noise = make()
     for batch in made:
         loss = mezo.step(lambda batch=batch: classifier.loss(batch))
         assert mezo.log.last is not None

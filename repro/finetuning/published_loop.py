@@ -4,7 +4,7 @@ The global generator is reseeded in every pass and draws each tensor's noise at 
 product are new tensors. Each answer option is a row of the batch, with logits at every position.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from repro.finetuning.batches import Batch
-
-DrawNoise = Callable[[int, Sequence[Tensor]], Sequence[Tensor]]
-"""The noise of each parameter for a seed."""
 
 
 @dataclass
@@ -27,8 +24,6 @@ class PublishedLoop:
     """Tokens of the answer options."""
     lr: float
     eps: float
-    noise: DrawNoise | None = None
-    """Another noise to use instead of the global generator's."""
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean cross-entropy over the K options, in nats.
@@ -57,20 +52,17 @@ class PublishedLoop:
         minus = self.loss(batch).item()
         self._perturb(seed, 1)
         gradient = (plus - minus) / (2 * self.eps)
-        for parameter, z in self._drawn(seed):
+        for parameter, z in self.drawn(seed):
             parameter.data = parameter.data - self.lr * (gradient * z)
         return (plus + minus) / 2
 
     def _perturb(self, seed: int, scale: int) -> None:
-        for parameter, z in self._drawn(seed):
+        for parameter, z in self.drawn(seed):
             parameter.data = parameter.data + scale * z * self.eps
 
-    def _drawn(self, seed: int) -> Iterator[tuple[Any, Tensor]]:
-        parameters = list(self.model.parameters())
-        if self.noise is not None:
-            yield from zip(parameters, self.noise(seed, parameters), strict=True)
-            return
+    def drawn(self, seed: int) -> Iterator[tuple[Any, Tensor]]:
+        """Yield each parameter with its noise."""
         torch.manual_seed(seed)
-        for parameter in parameters:
+        for parameter in self.model.parameters():
             like = {"dtype": parameter.dtype, "device": parameter.device}
             yield parameter, torch.normal(0.0, 1.0, parameter.size(), **like)

@@ -3,18 +3,21 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from repro.core.errors import ReproError
-from repro.finetuning.arms import trains_adapters
+from repro.finetuning.arms import Arm, trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import can_run_passes, noise_of, prepared
 from repro.methods.log import StepLog, replay
 from repro.methods.parameters import trainable
 from repro.models.adapters import merge_adapters
 from repro.models.pretrained import Pretrained
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 
 def weights_sha256(parameters: Iterable[torch.Tensor]) -> str:
@@ -47,11 +50,11 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
             "the run used a GPU's noise, which only a GPU reproduces, and PyTorch finds no CUDA "
             "device; replay it on a machine with a GPU"
         )
-    model, tokenizer = load_base(settings["model"], settings["dtype"])
-    placed(model, settings["device"])
-    if (base := weights_sha256(model.parameters())) != metrics["base_sha256"]:
+    base = load_base(settings["model"], settings["dtype"])
+    model = placed(base.model, settings["device"])
+    if (found := weights_sha256(model.parameters())) != metrics["base_sha256"]:
         raise ReproError(
-            f"base model: SHA-256 of the weights is {base}, must be {metrics['base_sha256']}: the "
+            f"base model: SHA-256 of the weights is {found}, must be {metrics['base_sha256']}: the "
             f"weights that {settings['model']!r} names have changed since the run; replay with "
             "those of the run"
         )
@@ -61,22 +64,22 @@ def rebuilt(settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> Pretrain
     native = can_run_passes(log.restore, settings["device"])
     noise = noise_of(log.noise, log.chunk, native_passes=native)
     replay(log, trainable(model.parameters()), noise)
-    require_same("final weights", weights_sha256(model.parameters()), metrics["final_sha256"])
-    if trains_adapters(settings["arm"]):
-        merge_adapters(model)
-    model.config = config
-    return Pretrained(model, tokenizer)
+    finish(base, config, settings["arm"], metrics["final_sha256"])
+    return base
 
 
-def require_same(what: str, found: str, recorded: str) -> None:
-    """Refuse weights whose hash is not the recorded one.
+def finish(trained: Pretrained, config: "PreTrainedConfig", arm: Arm, sha256: str) -> None:
+    """Merge the adapters of a trained model and give it the configuration of its base model.
 
     Raises:
-        ReproError: the hashes differ.
+        ReproError: the weights do not have the recorded hash.
     """
-    if found != recorded:
+    if (found := weights_sha256(trained.model.parameters())) != sha256:
         raise ReproError(
-            f"{what}: SHA-256 is {found}, must be {recorded}; replay with the processor type, the "
-            "vector instructions and the versions that the record's environment names, with its "
-            "commit, too, if a GPU drew the noise"
+            f"final weights: SHA-256 is {found}, must be {sha256}; replay with the processor type, "
+            "the vector instructions and the versions that the record's environment names, with "
+            "its commit, too, if a GPU drew the noise"
         )
+    if trains_adapters(arm):
+        merge_adapters(trained.model)
+    trained.model.config = config

@@ -10,12 +10,10 @@ import numpy as np
 
 from repro.core.errors import ReproError
 from repro.core.leftovers import new_directory
-from repro.finetuning.arms import trains_adapters
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.learner import LanguageModelLearner
-from repro.finetuning.replay import require_same, weights_sha256
+from repro.finetuning.replay import finish
 from repro.finetuning.run import LanguageModelRun
-from repro.models.adapters import merge_adapters
 from repro.models.pretrained import Pretrained
 from repro.training.checkpoint import Checkpoint
 
@@ -75,8 +73,5 @@ def save_trained(trained: TrainedRun) -> None:
     learner = LanguageModelLearner(model, np.zeros(1, np.int32), run)
     with trained.checkpoint.explained():
         learner.load_state_dict(state["learner"])
-    require_same("final weights", weights_sha256(model.parameters()), trained.final_sha256)
-    if trains_adapters(run.arm):
-        merge_adapters(model)
-    model.config = config
-    save_model(Pretrained(model, base.tokenizer), trained.directory)
+    finish(base, config, run.arm, trained.final_sha256)
+    save_model(base, trained.directory)

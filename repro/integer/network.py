@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from repro.core.names import ShiftVersion
 from repro.core.partition import named_layers, partition_index
 from repro.core.validation import require_choice, require_whole
 from repro.integer.layers import IntegerReLU, Layer, Weighted
-from repro.integer.quantise import Distribution, initialise, quantise
+from repro.integer.quantise import initialise, quantise
 from repro.integer.rounding import LARGEST, largest_magnitude
 from repro.integer.shift import POLICIES, ShiftPolicy, gradient
 from repro.integer.structure import convert
@@ -71,12 +71,7 @@ class IntegerNetwork:
 
     @classmethod
     def random(
-        cls,
-        structure: nn.Sequential,
-        *,
-        seed: int,
-        policy: ShiftVersion = "v2",
-        distribution: Distribution = "uniform",
+        cls, structure: nn.Sequential, *, seed: int, policy: ShiftVersion = "v2"
     ) -> "IntegerNetwork":
         """Return a network with random weights and the layers and names of ``structure``.
 
@@ -85,17 +80,15 @@ class IntegerNetwork:
                 supported layers and ``without_bias_and_norm`` for removing others.
             seed: seed of the weights.
             policy: NITI's shift policy.
-            distribution: distribution of the weights.
 
         Raises:
-            UsageError: a layer has no integer form, or a setting is unknown.
+            UsageError: a layer has no integer form, or the policy is unknown.
         """
         require_choice("shift policy", policy, POLICIES)
-        require_choice("distribution", distribution, get_args(Distribution))
         generator = torch.Generator().manual_seed(seed)
 
         def new_weight(shape: tuple[int, ...]) -> IntegerTensor:
-            return initialise(shape, generator, distribution)
+            return initialise(shape, generator)
 
         layers = {
             name: convert(name, module, new_weight)

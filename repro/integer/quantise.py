@@ -1,7 +1,6 @@
 """Integers from floating point: the network's input and initial weights (NITI v2, ti_torch.py)."""
 
 import math
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -50,16 +49,10 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
     return IntegerTensor(scaled.clamp_(-128, 127).to(torch.int8), chosen)
 
 
-Distribution = Literal["uniform", "normal"]
-"""Xavier uniform is v2's, Xavier normal v1's."""
-
-
-def initialise(
-    shape: tuple[int, ...], generator: torch.Generator, distribution: Distribution
-) -> IntegerTensor:
+def initialise(shape: tuple[int, ...], generator: torch.Generator) -> IntegerTensor:
     """Return a random weight: round(127 w / max|w|), with the exponent ceil(log2(max|w|)) - 7.
 
-    w has Xavier's distribution.
+    w has Xavier's uniform distribution, as in NITI v2; v1 has the normal one.
 
     The exponent does not match the scale of the mantissas: the weight is Xavier's times
     c = (127/128) 2^ceil(log2 max|w|) / max|w|, from 0.99 to 1.98.
@@ -67,11 +60,8 @@ def initialise(
     Args:
         shape: [out, in] or [out, in, k, k].
         generator: a CPU generator.
-        distribution: which of Xavier's two distributions.
     """
-    weight = torch.empty(shape)
-    fill = {"uniform": nn.init.xavier_uniform_, "normal": nn.init.xavier_normal_}[distribution]
-    fill(weight, generator=generator)
+    weight = nn.init.xavier_uniform_(torch.empty(shape), generator=generator)
     low, high = torch.aminmax(weight)
     largest = torch.maximum(-low, high)
     # in place: another float32 copy of the largest weight would exceed the memory of an integer

@@ -129,11 +129,6 @@ def of_catalogue(name: str) -> Path:
     return converted(files[KEY], sha256)
 
 
-_CONVERSION = ""
-"""Suffix of converted models' directories; to be changed if the same file is converted otherwise,
-such as to ``-2``."""
-
-
 def converted(gguf: Path, sha256: str | None = None) -> Path:
     """Return the directory of the dense model of ``gguf``, converting it if needed.
 
@@ -153,7 +148,7 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
     dtype: Dtype = "bfloat16" if header.elements >= LARGE else "float32"
     named = sha256 or sha256_of(gguf)
     # no suffix for float32, so that models converted before there was bfloat16 are found
-    suffix = ("" if dtype == "float32" else f"-{dtype}") + _CONVERSION
+    suffix = "" if dtype == "float32" else f"-{dtype}"
     directory = _converted() / f"{named[:16]}{suffix}"
     if directory.is_dir():  # without a lock, so that a cache may be read-only
         return directory
