@@ -12,12 +12,17 @@ from repro.methods.lattice import Lattice
 from repro.methods.low_rank import LowRankNoise
 from repro.methods.noise import LatticeStep, Noise
 from repro.methods.perturbed_weights import Restore
+from repro.methods.sparse import SparseNoise
 from repro.methods.subspace import SubspaceNoise
 from repro.methods.torch_noise import TorchNoise
 from repro.ondevice.low_rank import EngineLowRankNoise, EngineSubspaceNoise
 from repro.ondevice.noise import EngineNoise, EngineSigns
 
 EPS = 1e-3
+DEVIATION = 0.02
+"""Of the weights, which are Gaussian."""
+SMALLEST = 0.3186 * DEVIATION
+"""A quarter of the weights are smaller."""
 BLOCKS = 4
 SHAPES = [(576, 576), (192, 576), (192, 576), (576, 576), *[(1536, 576)] * 2, (576, 1536), (576,)]
 """Of a block of SmolLM2-135M, 3.5 million weights."""
@@ -54,13 +59,19 @@ def test_perturbation_of_a_language_model(
     generator = torch.Generator().manual_seed(0)
     lattice = Lattice(getattr(torch, dtype), EPS)
     weights = [
-        lattice.round(torch.randn(shape, generator=generator, dtype=lattice.wide) * 0.02)
+        lattice.round(torch.randn(shape, generator=generator, dtype=lattice.wide) * DEVIATION)
         for _ in range(BLOCKS if benchmark.enabled else 1)
         for shape in SHAPES
     ]
     weights = [matrix.to(lattice.dtype) for matrix in weights]
-    arms = {name: perturbation(make(), weights, restore) for name, make in NOISES.items()}
+    noises = {name: make() for name, make in NOISES.items()}
+    smallest = [SMALLEST] * len(weights)
+    noises |= {
+        "sparse": SparseNoise(smallest),
+        "engine's sparse": SparseNoise(smallest, EngineNoise()),
+    }
+    arms = {name: perturbation(noise, weights, restore) for name, noise in noises.items()}
     seconds = timed(arms, turns=9, steps=3, warm_up=1)
-    pairs = {f"noise/{name}": ("noise", name) for name in NOISES if name != "noise"}
+    pairs = {f"noise/{name}": ("noise", name) for name in noises if name != "noise"}
     benchmark.extra_info["ratios"] = {name: ratio(seconds, *pair) for name, pair in pairs.items()}
     benchmark.extra_info["ranges"] = {n: ratio_range(seconds, *pair) for n, pair in pairs.items()}
