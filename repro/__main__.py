@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from repro.core.signals import Terminated, termination_raised
+from repro.core.signals import Terminated, interrupts_raised
 
 
 def main() -> int:
@@ -13,7 +13,7 @@ def main() -> int:
     arrives after the command has finished does not change the exit status.
     """
     try:
-        with termination_raised():
+        with interrupts_raised():
             status = _run()
     except KeyboardInterrupt as interrupt:
         exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run

@@ -1,5 +1,6 @@
 """Ctrl-C, SIGTERM and SIGKILL: one line, the right status, and no process left behind."""
 
+import _imp
 import importlib.util
 import os
 import signal
@@ -9,14 +10,16 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from faults.sessions import session
 from repro.core.processes import ROOT, run_command
-from repro.core.signals import Terminated, termination_raised, uninterrupted
+from repro.core.signals import Terminated, interrupts_raised, uninterrupted
 from repro.data.sources.packages import pip_command
 
 ONE_LINE = "repro: interrupted. Progress is saved; run the same command to resume."
@@ -117,12 +120,35 @@ def test_of_two_signals_in_a_pass_none_is_lost() -> None:
             signal.raise_signal(signal.SIGINT)
             ended.append(True)
 
-    with termination_raised(), pytest.raises(Terminated) as raised:
+    with interrupts_raised(), pytest.raises(Terminated) as raised:
         two_signals()
     assert ended
     assert isinstance(raised.value.__context__, KeyboardInterrupt)
     with uninterrupted():  # the default of SIGTERM raises nothing: it ends the process at once
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+)
+def test_a_signal_waits_until_an_extension_module_is_initialised(
+    number: signal.Signals, kind: type[KeyboardInterrupt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+
+    def initialise(_module: object) -> None:
+        signal.raise_signal(number)
+        time.sleep(0.1)  # the signal comes again, and again too early
+        ended.append(True)
+
+    def load() -> None:
+        ExtensionFileLoader("some", "some.so").exec_module(ModuleType("some"))
+        time.sleep(PATIENCE_S)
+
+    monkeypatch.setattr(_imp, "exec_dynamic", initialise)
+    with interrupts_raised(), pytest.raises(kind):
+        load()
+    assert ended
 
 
 BUSY = """

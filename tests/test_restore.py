@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.core.errors import ReproError, UsageError
-from repro.core.signals import Terminated, termination_raised
+from repro.core.signals import Terminated, interrupts_raised
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.lattice import Lattice
 from repro.methods.log import StepLog, replay
@@ -321,7 +321,7 @@ def test_an_interrupt_within_a_pass_waits_for_its_end(
             yield piece
 
     monkeypatch.setattr(PiecewiseNoise, "_pieces", with_interrupt)
-    with termination_raised():
+    with interrupts_raised():
         handler = signal.getsignal(number)
         with pytest.raises(KeyboardInterrupt) as raised:
             mezo.step(lambda: float(theta.detach().float().sum()))

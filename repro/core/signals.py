@@ -1,9 +1,11 @@
 """SIGTERM raises an exception, as Ctrl-C does; a pass over weights ends before either is raised."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
 from types import FrameType
 
 
@@ -11,26 +13,49 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM has arrived."""
 
 
-@contextmanager
-def termination_raised() -> Iterator[None]:
-    """Raise ``Terminated`` where the block is when SIGTERM arrives.
+_INITIALISE = {
+    method.__code__
+    for method in (ExtensionFileLoader.create_module, ExtensionFileLoader.exec_module)
+}
+"""What runs while an extension module is initialised. In C++ an exception may end the process there
+(seen with Triton, which PyTorch imports)."""
+_LATER_S = 0.02
 
-    Python delivers signals to the main thread only. A signal ignored by the caller stays ignored.
+
+@contextmanager
+def interrupts_raised() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` where the block is at SIGINT, and ``Terminated`` at SIGTERM.
+
+    If an extension module is being initialised, it is raised afterwards. Python delivers signals to
+    the main thread only. A signal ignored by the caller stays ignored.
     """
-    before = signal.getsignal(signal.SIGTERM)
+    with _raised(signal.SIGINT, KeyboardInterrupt), _raised(signal.SIGTERM, Terminated):
+        yield
+
+
+@contextmanager
+def _raised(number: signal.Signals, kind: type[KeyboardInterrupt]) -> Iterator[None]:
+    before = signal.getsignal(number)
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or before in (signal.SIG_IGN, None):
         yield
         return
 
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise Terminated
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code in _INITIALISE:
+                again = threading.Timer(_LATER_S, os.kill, (os.getpid(), number))
+                again.daemon = True
+                again.start()
+                return
+            frame = frame.f_back
+        raise kind
 
-    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
 
 
 @contextmanager
