@@ -39,10 +39,17 @@ NOISES: dict[str, Callable[[], Noise]] = {
 
 def perturbation(noise: Noise, weights: Sequence[torch.Tensor], restore: Restore) -> Step:
     """Return a step from theta to theta + eps z and back."""
-    if restore == "rounded":
-        return lambda: [noise.add_(weights, 5, scale) for scale in (EPS, -EPS)]
     walk = [LatticeStep(EPS, before, after, is_update=False) for before, after in ((0, 1), (1, 0))]
-    return lambda: [noise.step_on_lattice_(weights, 5, step, None) for step in walk]
+
+    def step() -> None:
+        for scale, along in zip((EPS, -EPS), walk, strict=True):
+            if restore == "rounded":
+                noise.add_(weights, 5, scale)
+            else:
+                noise.step_on_lattice_(weights, 5, along, None)
+        noise.release()  # as at the end of a step of MeZO
+
+    return step
 
 
 @pytest.mark.usefixtures("engine")

@@ -24,11 +24,7 @@ def _untried() -> Iterator[None]:
     kernels_run.cache_clear()
 
 
-@pytest.fixture
-def gpu() -> str:
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    return "cuda"
+GPU = "cuda"
 
 
 def network(device: str = "cpu", dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
@@ -74,10 +70,10 @@ def test_pytorch_draws_on_a_cpu_and_the_log_is_enough_to_replay(name: str) -> No
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", MAKERS)
 def test_kernels_draw_on_a_gpu_and_the_log_is_enough_to_replay(
-    name: str, dtype: torch.dtype, gpu: str
+    name: str, dtype: torch.dtype
 ) -> None:
     make, _, noise = MAKERS[name]
-    require_replay(make, noise, gpu, dtype)
+    require_replay(make, noise, GPU, dtype)
 
 
 @pytest.mark.gpu
@@ -90,15 +86,15 @@ def test_kernels_draw_on_a_gpu_and_the_log_is_enough_to_replay(
     ],
 )
 def test_pytorch_draws_what_the_kernels_cannot(
-    dtype: torch.dtype, settings: dict[str, Any], gpu: str
+    dtype: torch.dtype, settings: dict[str, Any]
 ) -> None:
-    mezo = MeZO(network(gpu, dtype).parameters(), lr=1e-3, eps=1e-2, **settings)
+    mezo = MeZO(network(GPU, dtype).parameters(), lr=1e-3, eps=1e-2, **settings)
     assert mezo.log.noise == "torch"
 
 
 @pytest.mark.gpu
-def test_weights_may_return_to_the_gpu_but_not_stay_on_the_host(gpu: str) -> None:
-    model = network(gpu)
+def test_weights_may_return_to_the_gpu_but_not_stay_on_the_host() -> None:
+    model = network(GPU)
     mezo = MeZO(model.parameters(), lr=1e-3, eps=1e-2)
     mezo.step(loss_of(model))
     model.cpu()
@@ -107,16 +103,16 @@ def test_weights_may_return_to_the_gpu_but_not_stay_on_the_host(gpu: str) -> Non
         with pytest.raises(UsageError, match="a parameter on cpu: its kernels run on a GPU"):
             mezo.step(loss_of(model))
     assert all(map(torch.equal, before, model.parameters()))
-    model.to(gpu)
+    model.to(GPU)
     mezo.step(loss_of(model))
     assert mezo.log.steps == 2
 
 
 @pytest.mark.gpu
-def test_kernels_that_fail_are_not_used(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_fail_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PhiloxNoise, "add_", fails)
     with pytest.warns(UserWarning, match="do not run on cuda"):
-        mezo = MeZO(network(gpu).parameters(), lr=1e-3, eps=1e-2)
+        mezo = MeZO(network(GPU).parameters(), lr=1e-3, eps=1e-2)
     assert mezo.log.noise == "torch"
 
 

@@ -23,6 +23,7 @@ from repro.methods.low_rank import LowRankNoise
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.rademacher import RademacherNoise
+from repro.methods.rules import by_spread
 from repro.methods.step_info import GradientEstimate
 from repro.methods.watch import PassesDifferWarning, UnusedParameterWarning
 
@@ -437,7 +438,13 @@ def _elastic(weight: nn.Parameter, first: int = 1, **settings: Any) -> ElasticZO
         (_mezo, partial(_mezo, eps=1e-2)),
         (partial(_mezo, restore="exact"), _mezo),
         (
-            partial(_mezo, perturbations=8, estimator="one-sided", noise=RademacherNoise()),
+            partial(
+                _mezo,
+                perturbations=8,
+                estimator="one-sided",
+                rule=by_spread,
+                noise=RademacherNoise(),
+            ),
             lambda weight: FZOO([weight], lr=1e-3, eps=1e-3),
         ),
         (_meazo, partial(_meazo, beta=0.5)),

@@ -358,6 +358,13 @@ def test_sparse_noise_refuses_noise_that_it_cannot_mask_and_skips_empty_paramete
     assert thresholds_of(model.parameters(), 0.5) == expected
 
 
+def test_noise_on_every_weight_is_that_of_the_dense_source_in_its_chunks() -> None:
+    sparse, dense = torch.zeros(70_001), torch.zeros(70_001)
+    SparseNoise([math.inf], TorchNoise(4096)).add_([sparse], 7, 1.0)
+    TorchNoise(4096).add_([dense], 7, 1.0)
+    assert torch.equal(sparse, dense)
+
+
 def test_inference_tensors_are_refused() -> None:
     with torch.inference_mode():
         model = network()

@@ -224,5 +224,7 @@ def test_steps_of_different_devices_are_not_paired(records: list[Record]) -> Non
         tables.points(measured, "measured")
     )
     assert len(tables.points(larger, "measured")) == len(larger)
+    elsewhere = msgspec.structs.replace(larger[0], point={**larger[0].point, "context": 1 << 20})
+    assert len(tables.points([*measured, *larger, elsewhere], "measured")) == len(measured) + 1
     assert pairs([*larger, *(r for r in measured if r.point["method"] == "forward")]).empty
     assert set(pairs(larger, ["mezo"], "mezo")["device"]) == {"cuda"}

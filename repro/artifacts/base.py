@@ -92,7 +92,7 @@ class Artifact:
     slug: str
     """Name of its module, of its results directory and of its notebook."""
     paper: str
-    """The paper: ``mezo`` or ``elasticzo``."""
+    """The paper: a key of ``repro.core.names.PAPERS``."""
     title: str
     """One line for listings."""
     profiles: Mapping[Profile, Config]

@@ -35,7 +35,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "A statement must pass all given filters.",
     )
     parser.add_argument("--paper", choices=PAPERS, metavar="PAPER",
-                        help="only this paper: mezo or elasticzo")  # fmt: skip
+                        help=f"only this paper: {' or '.join(PAPERS)}")  # fmt: skip
     parser.add_argument("--artifact", metavar="SLUG", help="only this figure or table")
     # a verdict has up to four words; so it can be given without quotes
     parser.add_argument(

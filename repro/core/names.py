@@ -15,7 +15,7 @@ PAPERS = {
     "mezo": Paper("MeZO", "Katti, Park, Rajendran, Simeone 2025, arXiv 2511.11362"),
     "elasticzo": Paper("ElasticZO", "Sugiura, Matsutani 2025, arXiv 2501.04287"),
 }
-"""The papers, by the beginning of their artifacts' names."""
+"""The papers, by the names that statements and artifacts have for them."""
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 

@@ -73,7 +73,7 @@ class SparseNoise(PiecewiseNoise):
         self.dense = dense
         checksum = zlib.crc32(struct.pack(f"<{len(self.thresholds)}d", *self.thresholds))
         self.name = f"sparse-{self.dense.name}-{checksum:08x}"
-        self._chunk: int | None = None
+        self._chunk = dense.agreed_chunk(None)
         self._masks: dict[int, torch.Tensor] = {}  # packed, by the address of the weights
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:

@@ -89,9 +89,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     done = run_in_subprocesses(
         "elasticzo_fig7",
         partial(time_arms, config),
-        range(config.epochs),
+        [f"epoch {number + 1} of every method" for number in range(config.epochs)],
         lambda epoch: {"epoch": epoch},
-        label=lambda epoch: f"epoch {epoch + 1} of every method",
+        label=str,
         store=context.result_cache,
         workers=1,  # parallel processes would slow each other down
         preload=[__name__],
@@ -113,7 +113,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield Result("machine", {}, metrics | {"multiplications": multiplications})
 
 
-def time_arms(config: Config, _epoch: int) -> dict[str, Any]:
+def time_arms(config: Config, _epoch: str) -> dict[str, Any]:
     """Time one epoch of every arm; at the top level of the module for use in another process."""
     torch.set_num_threads(config.threads)
     engine = load() if "native" in config.engines else None

@@ -173,7 +173,7 @@ def fig3_measured(records: Sequence[Record]) -> Figure:
     dtype = config["measure_dtypes"][0]
     points = [r for r in of_kind(records, "measured") if r.point["dtype"] == dtype]
     points = of_one_device(points)
-    device = device_of(points[0]) if points else config["device"]
+    device = " and ".join(sorted({device_of(point) for point in points})) or config["device"]
     title = (
         f"Llama models in {dtype} on {device}, N = {base['context']}, "
         f"L = {base['layers']}, D = {base['hidden']} unless varied"

@@ -28,7 +28,7 @@ def parameters(records: Sequence[Record]) -> pd.DataFrame:
 def points(records: Sequence[Record], kind: str) -> pd.DataFrame:
     """Return every simulated or measured peak, the formula's value and the effective L'.
 
-    Peaks on a GPU are shown only if there are none on the CPU.
+    A peak on a GPU is shown only if there is none of the same shape and kernel on the CPU.
     """
     rows = []
     for record in of_one_device(of_kind(records, kind)):

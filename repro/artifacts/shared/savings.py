@@ -96,11 +96,10 @@ def findings(
 
 
 def of_one_device(records: Iterable[Record]) -> list[Record]:
-    """Return the steps of the CPU if it was measured, else those of the first record's device."""
-    by_device: dict[str, list[Record]] = {}
-    for record in records:
-        by_device.setdefault(device_of(record), []).append(record)
-    return by_device.get("cpu") or next(iter(by_device.values()), [])
+    """Return the steps without those on a GPU at a shape and kernel that the CPU has, too."""
+    places = [(r, device_of(r), tuple(r.point[name] for name in WHERE)) for r in records]
+    on_cpu = {where for _, device, where in places if device == "cpu"}
+    return [r for r, device, where in places if device == "cpu" or where not in on_cpu]
 
 
 def device_of(record: Record) -> str:

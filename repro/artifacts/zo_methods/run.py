@@ -179,8 +179,9 @@ def _trained(
     )
     for one, metrics in done:
         if "out_of_memory" in metrics:
+            fewer = "run fewer --workers at a time, " if config.workers > 1 else ""
             raise ReproError(
-                f"{one.label()}: {metrics['out_of_memory']}; with workers = {config.workers}, run "
-                "fewer at a time, leave the arm out, or take a smaller batch"
+                f"{one.label()}: {metrics['out_of_memory']}; {fewer}leave the arm out, or take a "
+                "smaller batch"
             )
         yield one, metrics
