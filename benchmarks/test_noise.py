@@ -20,7 +20,7 @@ from repro.ondevice.noise import EngineNoise, EngineSigns
 
 EPS = 1e-3
 DEVIATION = 0.02
-"""Of the weights, which are Gaussian."""
+"""Standard deviation of the weights."""
 SMALLEST = 0.3186 * DEVIATION
 """A quarter of the weights are smaller."""
 BLOCKS = 4

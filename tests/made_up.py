@@ -16,7 +16,7 @@ HERE = Environment(
     system="Linux", cpu="one", cores=2, memory_bytes=1, threads=1, cpu_capability="AVX2",
     onednn=True, gpu=None, versions={"torch": "2.15"},
 )  # fmt: skip
-"""A machine that is not this one."""
+"""Another machine."""
 
 
 def write_mnist(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""Read the numbers of a sentence, not its wording; and count what a step reads on the host."""
+"""Read the numbers of a sentence, and count the values that a step reads on the host."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ def numbers(text: str) -> list[float]:
 
 
 class HostReads(TorchDispatchMode):
-    """Counts the values that are read on the host, for each of which a GPU is waited for."""
+    """Counts the values read on the host; each makes the host wait for a GPU."""
 
     count = 0
 

@@ -108,7 +108,7 @@ def test_a_step_is_accounted_for_three_times(arm: Arm) -> None:
 
 @pytest.mark.slow
 def test_recorded_formulas_and_simulations_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each set-up is simulated once, whatever the device that it was planned for."""
+    """Simulate each set-up once on the CPU, also those that were planned for a GPU."""
     configs = {member.name: AutoConfig.for_model(**member.config) for member in members()}
     recorded: dict[Any, list[Record]] = {}
     for path in sorted((Path(__file__).parents[1] / "results/mezo_fig4").glob("*.jsonl")):

@@ -378,7 +378,7 @@ def trainer(
     monkeypatch: pytest.MonkeyPatch,
     in_this_process: None,  # noqa: ARG001 - for its effect
 ) -> Callable[[Callable[[Any], dict[str, Any]]], None]:
-    """Sets what a run's metrics are; ``train_in_subprocesses`` is the real one."""
+    """Set the metrics of each run; ``train_in_subprocesses`` is the real one."""
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
         monkeypatch.setattr(subprocesses, "train_run", lambda task: metrics(task.run))

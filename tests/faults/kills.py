@@ -120,7 +120,7 @@ def _killed(
 
 
 _PROGRESS = re.compile(r"training: |mezo_fig|measured|simulated|yesno-facts: |.*, seed \d+: ")
-"""Progress, and what a training run came to."""
+"""Lines of progress, and the results of training runs."""
 
 
 def _forget(place: Path) -> None:

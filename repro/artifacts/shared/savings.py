@@ -96,7 +96,7 @@ def findings(
 
 
 def of_one_device(records: Iterable[Record]) -> list[Record]:
-    """Return the steps without those on a GPU at a shape and kernel that the CPU has, too."""
+    """Leave out steps on a GPU if the CPU has one of the same shape and kernel."""
     places = [(r, device_of(r), tuple(r.point[name] for name in WHERE)) for r in records]
     on_cpu = {where for _, device, where in places if device == "cpu"}
     return [r for r, device, where in places if device == "cpu" or where not in on_cpu]
