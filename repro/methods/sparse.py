@@ -58,7 +58,7 @@ class SparseNoise(PiecewiseNoise):
     def __init__(self, thresholds: Sequence[float], dense: Noise | None = None) -> None:
         """Take the thresholds, and the noise for the weights below them, by default PyTorch's.
 
-        On a CPU the engine's is faster: ``EngineNoise`` of ``repro.ondevice.noise``.
+        On a CPU the engine's is faster with rounded restores (``repro.ondevice.noise``).
 
         Raises:
             UsageError: ``dense`` draws whole matrices, or is sparse itself.
