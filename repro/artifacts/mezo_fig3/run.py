@@ -82,7 +82,7 @@ def _analytic(config: Config) -> Iterator[Result]:
 
 
 def _line(config: Config, scope: str, axis: SizeAxis, values: list[int], s: Sizes) -> Result:
-    live = np.minimum(config.live_layers, s.L)  # along its own axis L begins at 1
+    live = config.live_layers
     limits = {
         f"ratio_limit{suffix}": float(np.ravel(limit)[-1])
         for suffix, limit in (

@@ -36,14 +36,10 @@ def pairs(
     model's. The model grows in depth. MeZO holds the activations of one layer at a time, so all
     memory above its step's peak is available for the parameters of more layers.
     """
-    rows = [{**r.point, **r.metrics, "device": device_of(r)} for r in records]
+    rows = [{**r.point, **r.metrics, "device": device_of(r)} for r in of_one_device(records)]
     columns = [*WHERE, "method", "device", *(f"{name}_bytes" for name in _METRICS)]
     steps = pd.DataFrame(rows, columns=columns).dropna(subset="peak_bytes")
     steps = steps.drop_duplicates([*WHERE, "method", "device"], keep="last")
-    preferred = steps.groupby(WHERE)["device"].transform(
-        lambda devices: "cpu" if "cpu" in set(devices) else str(devices.iloc[0])
-    )
-    steps = steps[steps["device"] == preferred]
     both = steps[steps["method"].isin(of)].merge(
         steps[steps["method"] == over], on=WHERE, suffixes=("", "_over")
     )
@@ -96,9 +92,9 @@ def findings(
 
 
 def of_one_device(records: Iterable[Record]) -> list[Record]:
-    """Leave out steps on a GPU if the CPU has one of the same shape and kernel."""
+    """Leave out steps on a GPU if the CPU has a peak of the same shape and kernel."""
     places = [(r, device_of(r), tuple(r.point[name] for name in WHERE)) for r in records]
-    on_cpu = {where for _, device, where in places if device == "cpu"}
+    on_cpu = {at for r, device, at in places if device == "cpu" and "peak_bytes" in r.metrics}
     return [r for r, device, where in places if device == "cpu" or where not in on_cpu]
 
 
