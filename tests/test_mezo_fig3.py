@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -89,12 +90,16 @@ def test_set_ups_of_fig_4_from_4_bit_to_32_bit_numbers(records: list[Record]) ->
         ("llama-13b", 40, 5120, 40, 32000, 0.15),
     ):
         B, N = 8, 1024
-        ends = []
-        for b in (0.5, 4):
+        by_format = {}
+        for b in (0.5, 1, 2, 4):
             A = B * L * N * D * (2 + 16 * b + (2 * b + 1) * N * H / D)
             weights = 12 * b * L * D**2 + 2 * b * V * D
-            ends.append((2 * weights + A if live is None else weights + live * A) / 1e9)
-        assert found[f"A8-{name}"].plausible == pytest.approx(tuple(ends), rel=1e-3)
+            by_format[b] = (2 * weights + A if live is None else weights + live * A) / 1e9
+        finding = found[f"A8-{name}"]
+        assert finding.ours == pytest.approx(by_format[2], rel=1e-3)
+        listed = re.findall(r"([\d.]+) GB at b = ([\d.]+)", finding.reason)
+        told = {float(b): float(gigabytes) for gigabytes, b in listed}
+        assert told == pytest.approx({b: by_format[b] for b in (0.5, 1, 4)}, abs=0.06)
 
 
 def test_what_80_gigabytes_hold_by_equation_2(records: list[Record]) -> None:

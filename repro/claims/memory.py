@@ -184,7 +184,7 @@ def _integer_lenet5() -> Iterator[ClaimedMemory]:
     yield from _overall("B-M5-overhead", "0.26", _INT8, section="6")
     pairs = tuple(setting.pair("full_bp", "full_zo") for setting in _INT8.values())
     half = MemoryQuantity("ratio", pairs, "largest")
-    yield from _entries(
+    for claim, comparison in _entries(
         "B-M5-half",
         _TWICE,
         half,
@@ -193,7 +193,8 @@ def _integer_lenet5() -> Iterator[ClaimedMemory]:
         relation="at least",
         statement="In integers Full ZO halves the memory of Full BP, or better: LeNet-5, the "
         "larger ratio of B = 32 and 256",
-    )
+    ):
+        yield replace(claim, unknown=("network", "batch size")), comparison
     yield from _tails("share", _INT8[32], ("93.5", "90.0"), "-share", observed=())
     pairs = tuple(
         (_FP32[batch].step(method), _INT8[batch].step(method))

@@ -202,8 +202,8 @@ CLAIMS: tuple[Claim, ...] = (
         quote="while remaining unchanged for smaller ones",
         is_stated=False,
         published=1,
+        digits=1,
         unknown=_UNREAD_CONTEXT,
-        remark="compared as whole numbers, because the paper prints savings so",
     ),
     _A4,
     replace(_A4, id="A4-simulated", basis="simulated", same_as="A4"),
@@ -298,11 +298,10 @@ CLAIMS: tuple[Claim, ...] = (
             _A8,
             id=f"A8-{name}",
             quote=quote,
-            statement=f"{model} needs around 17 GB at b = 2, B = 8, N = 1024",
+            statement=f"{model} needs around 17 GB at B = 8, N = 1024",
             published=17,
             unit="GB",
             relation="equals",
-            unknown=("number format (b)",),
         )
         for name, model, quote in (
             (

@@ -11,6 +11,8 @@ from functools import reduce
 from typing import Any, Literal
 
 CONFIDENCE = 0.95
+NORMAL_QUANTILE = 1.959963984540054
+"""Half-width of the 95 % interval of a normal distribution, in standard deviations."""
 SEEDS_FOR_AN_INTERVAL = 3
 """With fewer seeds, Student's t interval would cover a figure's panel."""
 RESAMPLES = 10_000
@@ -71,11 +73,11 @@ def prediction_half_width(values: Sequence[float], variance: float = 0.0) -> flo
     n = len(values)
     if n == 1:
         return None
-    from scipy.special import ndtri, stdtrit
+    from scipy.special import stdtrit
 
     quantile = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     over_seeds = quantile * statistics.stdev(values) * math.sqrt(1 + 1 / n)
-    return math.hypot(over_seeds, float(ndtri((1 + CONFIDENCE) / 2)) * math.sqrt(variance))
+    return math.hypot(over_seeds, NORMAL_QUANTILE * math.sqrt(variance))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -30,12 +30,12 @@ MEANINGS: dict[str, str] = {
     CLOSE: "it differs by at most 5 %, or a trained accuracy by at most 3 points",
     NOT_REPRODUCED: "a faithful test with known settings gives something else",
     INCONSISTENT: "it contradicts the paper's own equations, and no reading repairs it",
-    NOT_DECIDABLE: "it depends on a setting that the paper does not give; with the values of it "
-    "that we tried, a result can lie on either side of the published number",
+    NOT_DECIDABLE: "it depends on a setting that the paper does not give; of the values that we "
+    "tried, it holds for some and not for others, or the published number lies between results",
     NOT_COMPARABLE: "it is about hardware or a model that was not used here",
     UNDECIDED: "the test is inconclusive. There is only one seed, or the interval is too wide or "
-    "contains a difference of 0, or our result differs and none of the open settings that we tried "
-    "explains it",
+    "contains a difference of 0 or the bound, or the runs show too little. Or our result "
+    "*differs*: no setting that we tried explains it, and the paper leaves settings open",
     NOT_RUN: "no records test it, or only records of profiles that give no verdict",
 }
 """The meaning of each verdict, for legends."""
@@ -82,6 +82,8 @@ class Finding:
     correction: str = ""
     plausible: tuple[float, float] | None = None
     """Lowest and highest value that other settings gave, where the paper leaves settings open."""
+    inconclusive: str = ""
+    """Why the value decides nothing; empty if it does."""
     engine: str = ""
     """The engine that trained the runs: ``torch``, ``native``, or both."""
     others: Mapping[str, float] = field(default_factory=dict)
@@ -103,8 +105,9 @@ def verdict(claim: Claim, finding: Finding) -> str:
     *close* within ``CLOSE_FRACTION``. Otherwise it is *not decidable* if plausible values of a
     missing setting give results on both sides of the published one, *undecided* if no other value
     of a missing setting was tried, *inconsistent in the paper* if it comes from the paper's own
-    equations, and *not reproduced* in all other cases. Times are *not comparable*, as our hardware
-    differs.
+    equations, and *not reproduced* in all other cases. A bound that holds for some plausible values
+    of a missing setting and fails for others is *not decidable*, too. Times are *not comparable*,
+    as our hardware differs.
 
     For trained values only records of the published setting count, unless the claim names others.
     See ``judge_value`` and ``judge_ranking``.
@@ -123,20 +126,23 @@ def _judge(claim: Claim, finding: Finding) -> str:
         return NOT_RUN
     if claim.basis == "timed":
         return NOT_COMPARABLE
-    if finding.ours is None:
+    if finding.ours is None or finding.inconclusive:
         return UNDECIDED
     if claim.basis == "trained":
         if is_ranking(claim):
             return judge_ranking(claim, finding)
         return judge_value(claim, finding, finding.ours, finding.prediction)
+    tried = (*finding.plausible, finding.ours) if claim.unknown and finding.plausible else ()
+    if claim.relation != "equals" and len({_distance(claim, value) == 0 for value in tried}) > 1:
+        return NOT_DECIDABLE
     if _distance(claim, finding.ours) == 0:
         return REPRODUCED
     if finding.corrected is not None and _distance(claim, finding.corrected) == 0:
         return CORRECTED
     if abs(finding.ours - claim.published) <= CLOSE_FRACTION * abs(claim.published):
         return CLOSE
-    if claim.unknown and finding.plausible is not None:
-        ends = [_round_half_up(value, claim.digits) for value in (*finding.plausible, finding.ours)]
+    if tried:
+        ends = [_round_half_up(value, claim.digits) for value in tried]
         if min(ends) <= Decimal(repr(claim.published)) <= max(ends):
             return NOT_DECIDABLE
     if claim.unknown and finding.plausible is None:
@@ -178,29 +184,30 @@ def judge_value(claim: Claim, finding: Finding, ours: float, prediction: float |
 
     - If the published value lies in the prediction interval, ours is *reproduced*, or *undecided*
       if the interval's half-width exceeds ``CLOSE_POINTS``.
+    - A bound is *reproduced* if it holds by more than the half-width, however wide the interval. If
+      the bound lies in the interval, it is *undecided*, as a further run may fall on either side.
     - An accuracy within ``CLOSE_POINTS`` is *close*, with at least two seeds. There is no such band
       for differences.
-    - A bound that holds by more than the half-width is *reproduced*, however wide the interval.
     - With one seed there is no interval. The value is *undecided*, or *not decidable* if other
       values of a setting that the paper leaves open lie on the other side of the published one.
     - Otherwise the value is *not reproduced* if all settings are known. If the paper leaves some
-      open, it is *not decidable* if single runs under other settings can lie on both sides of the
+      open, it is *not decidable* if the means under other settings lie on both sides of the
       published value, and *undecided* if those we tried do not.
     """
     distance = _distance(claim, ours)
     is_accuracy = claim.unit == "%"
-    holds = claim.relation in ("at least", "at most") and distance == 0
     if prediction is None:
-        return _by_open_settings(claim, finding, ours, 0.0) if claim.unknown else UNDECIDED
-    if holds and abs(ours - claim.published) > prediction:
+        return _by_open_settings(claim, finding, ours) if claim.unknown else UNDECIDED
+    if claim.relation != "equals" and distance == 0 and abs(ours - claim.published) > prediction:
         return REPRODUCED
     if distance <= prediction:
-        return REPRODUCED if prediction <= CLOSE_POINTS else UNDECIDED
+        narrow = claim.relation == "equals" and prediction <= CLOSE_POINTS
+        return REPRODUCED if narrow else UNDECIDED
     if is_accuracy and distance <= CLOSE_POINTS:
         return CLOSE
     if not claim.unknown:
         return NOT_REPRODUCED
-    return _by_open_settings(claim, finding, ours, prediction)
+    return _by_open_settings(claim, finding, ours)
 
 
 def judge_ranking(claim: Claim, finding: Finding) -> str:
@@ -219,16 +226,15 @@ def judge_ranking(claim: Claim, finding: Finding) -> str:
         return UNDECIDED
     if gap > 0:
         return REPRODUCED
-    return _by_open_settings(claim, finding, gap, interval) if claim.unknown else NOT_REPRODUCED
+    return _by_open_settings(claim, finding, gap) if claim.unknown else NOT_REPRODUCED
 
 
-def _by_open_settings(claim: Claim, finding: Finding, ours: float, spread: float) -> str:
+def _by_open_settings(claim: Claim, finding: Finding, ours: float) -> str:
     """Return the verdict on a value that differs where the paper leaves settings open."""
     if finding.plausible is None:
         return UNDECIDED
-    # a single run under such settings is as uncertain as one under ours
-    low, high = min(*finding.plausible, ours) - spread, max(*finding.plausible, ours) + spread
-    return NOT_DECIDABLE if low <= claim.published <= high else UNDECIDED
+    values = (*finding.plausible, ours)
+    return NOT_DECIDABLE if min(values) <= claim.published <= max(values) else UNDECIDED
 
 
 def _distance(claim: Claim, ours: float) -> float:

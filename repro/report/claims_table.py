@@ -21,6 +21,7 @@ from repro.claims.statistics import holm
 from repro.claims.verdict import (
     CORRECTED,
     NOT_RUN,
+    UNDECIDED,
     Finding,
     best_epoch_verdict,
     is_ranking,
@@ -133,8 +134,9 @@ class ClaimRow:
 
     @property
     def shown_verdict(self) -> str:
-        """The verdict in words."""
-        return shown(self.verdict, self.profile)
+        """The verdict in words; of an undecided one also whether our result differs."""
+        told = shown(self.verdict, self.profile)
+        return f"{told} (differs)" if self.verdict == UNDECIDED and self.differs else told
 
     @property
     def difference(self) -> float | None:

@@ -4,7 +4,10 @@ from repro.claims.claim import SIGNS
 from repro.claims.verdict import CLOSE_POINTS
 from repro.report.claims_table import ClaimRow
 
-CAVEAT = "Adjusted values (Holm) allow for the number of rankings of this figure or table."
+CAVEAT = (
+    "Adjusted values (Holm) allow for the number of rankings of this figure or table. The verdict "
+    "follows the confidence interval, which assumes normally distributed seeds, and not p."
+)
 ENGINES = {"torch": "PyTorch", "native": "C++ engine", "native and torch": "both engines"}
 FOLDED = "jp-MarkdownHeadingCollapsed"
 """JupyterLab's mark for a folded section; the site folds it, too."""

@@ -131,7 +131,8 @@ def _order(setting: TaskRuns) -> Finding:
     """Compare final accuracies; the interval includes the sampling error of the questions.
 
     Older records do not tell which answers were right. For them the accuracies of the two methods
-    are taken as independent, which gives a larger error.
+    are taken as independent, which gives a larger error. A BP that has learnt nothing shows only
+    that the larger model started higher, so nothing is decided.
     """
     bp = _best(setting, zo=False)
     if bp is None or setting.dataset == GENERATED or _best(setting, zo=True) is None:
@@ -169,10 +170,14 @@ def _order(setting: TaskRuns) -> Finding:
         f"which the interval includes{_before_training(setting, mezo, bp, spread.mean)}"
         f"{_left_out(mezo)}{_left_out(bp)}"
     )
+    nothing = _nothing_learnt(setting, bp)
+    if nothing:
+        reason = f"{nothing}; {reason}"
     return Finding(
         "A9-order",
         spread.mean,
         reason,
+        inconclusive=nothing,
         n_seeds=spread.n_seeds,
         interval=None if spread.interval is None else hypot(spread.interval, chance),
         profile=setting.profile,
@@ -263,7 +268,7 @@ def _delays(pairs: Sequence[tuple[Record, Record]]) -> tuple[list[float], int, i
 
 
 def _nothing_learnt(setting: TaskRuns, bp: ArmSeeds) -> str:
-    """Return the reason why BP has no convergence to compare with, or the empty string.
+    """Return the reason why there is nothing to compare with BP, or the empty string.
 
     BP's gain has to exceed the sampling error of the monitored questions. Its final accuracy has to
     exceed the accuracy of always giving the same answer, which a model reaches by learning only the
@@ -273,7 +278,7 @@ def _nothing_learnt(setting: TaskRuns, bp: ArmSeeds) -> str:
     noise = _standard_errors(_items(bp, "monitored"))
     if gain < noise:
         return (
-            f"there is no convergence to compare: BP gained {gain:.1f} points in {_duration(bp)}, "
+            f"nothing to compare: BP gained {gain:.1f} points in {_duration(bp)}, "
             f"and the choice of {_items(bp, 'monitored')} questions alone may shift an accuracy by "
             f"{noise:.1f} points"
         )
@@ -284,7 +289,7 @@ def _nothing_learnt(setting: TaskRuns, bp: ArmSeeds) -> str:
     if above < noise:
         # rounding may leave -0.0, which + 0 turns into 0.0
         return (
-            f"there is no convergence to compare: BP ends {round(above, 1) + 0:+.1f} points from "
+            f"nothing to compare: BP ends {round(above, 1) + 0:+.1f} points from "
             f"always giving the same answer, and the choice of {_items(bp, 'final')} questions "
             f"alone may shift an accuracy by {noise:.1f} points"
         )

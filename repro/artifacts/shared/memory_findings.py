@@ -57,6 +57,11 @@ def _finding(claim: Claim, comparison: MemoryQuantity, estimates: Estimates) -> 
     elif len(values) > 1:
         low, high = (_number(end(values.values()), claim) for end in (min, max))
         facts.append(f"the comparisons give {low} to {high}")
+    plausible = None
+    if claim.unknown:
+        alone = _at_batch_1(comparison.pairs, estimates)
+        plausible = min(alone, *values.values()), max(alone, *values.values())
+        facts.append(f"{_number(alone, claim)} at B = 1")
     corrected = _values(comparison.measure, comparison.corrected_pairs, claim.basis, estimates)
     others: dict[str, float] = {}
     if claim.basis == "engine" and any(step["precision"] == "int8" for step in pair):
@@ -69,7 +74,26 @@ def _finding(claim: Claim, comparison: MemoryQuantity, estimates: Estimates) -> 
         others=others,
         corrected=pick(corrected.values()) if corrected else None,
         correction=comparison.correction,
+        plausible=plausible,
     )
+
+
+def _at_batch_1(pairs: Sequence[PointPair], estimates: Estimates) -> float:
+    """Return the ratio of two steps at B = 1 by the formulas, which are linear in B.
+
+    Args:
+        pairs: the two steps at two batch sizes.
+        estimates: the memory of every step.
+    """
+    small, large = (float(pair[0]["batch"] or 0) for pair in pairs)
+    weight = (1 - small) / (large - small)
+    first, second = (
+        (1 - weight) * low + weight * high
+        for low, high in (
+            [estimates[key(pair[side], "analytic")][TOTAL] for pair in pairs] for side in (0, 1)
+        )
+    )
+    return first / second
 
 
 def _values(
