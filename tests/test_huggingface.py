@@ -26,6 +26,7 @@ from repro.methods.huggingface import ZerothOrderTrainer
 from repro.methods.log import replay
 from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
+from repro.methods.watch import CoarseLossWarning
 from repro.methods.zeroth_order import ZerothOrder
 from repro.models.training_mode import without_dropout
 
@@ -162,9 +163,23 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path) -> None:
 def test_a_bfloat16_model_is_trained_and_replayed(tmp_path: Path) -> None:
     model, start = bert().bfloat16(), bert().bfloat16()
     method = MeZO(model.parameters(), lr=1e-2, eps=1e-2, clip=2, restore="exact")
-    make_trainer(model, method, arguments(tmp_path)).train()
+    with pytest.warns(CoarseLossWarning, match="bfloat16"):
+        make_trainer(model, method, arguments(tmp_path)).train()
     replay(method.log, list(start.parameters()))
     assert_same_weights(model, start)
+
+
+def test_a_loss_from_float32_logits_has_finer_gradients(tmp_path: Path) -> None:
+    model = bert().bfloat16()
+    method = MeZO(model.parameters(), lr=1e-2, eps=1e-2, clip=2, restore="exact")
+
+    def from_float32(outputs: Any, labels: torch.Tensor, **_items: object) -> torch.Tensor:
+        return cross_entropy(outputs["logits"].float(), labels)
+
+    settings = {"compute_loss_func": from_float32}
+    make_trainer(model, method, arguments(tmp_path), **settings).train()
+    gradients = {entry.gradient for entry in method.log.entries}
+    assert len(gradients) > 0.9 * method.log.steps
 
 
 def test_mixed_precision_keeps_float32_weights(tmp_path: Path) -> None:

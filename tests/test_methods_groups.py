@@ -115,6 +115,7 @@ def test_the_log_of_groups_with_decay_and_schedules_replays(
         replay(log, start[:1])
 
 
+@pytest.mark.filterwarnings("ignore::repro.methods.zeroth_order.NothingMovesWarning")
 def test_decay_on_a_lattice_keeps_its_mean() -> None:
     theta = vector(0, torch.bfloat16)
     mezo = MeZO([theta], lr=1e-9, eps=EPS, weight_decay=1e5, perturbations=1)

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -24,8 +25,11 @@ from repro.methods.meazo import MEAZO
 from repro.methods.mezo import MeZO
 from repro.methods.rademacher import RademacherNoise
 from repro.methods.rules import by_spread
-from repro.methods.step_info import GradientEstimate
-from repro.methods.watch import PassesDifferWarning, UnusedParameterWarning
+from repro.methods.sparse import SparseNoise, thresholds_of
+from repro.methods.step_info import DivergedError, GradientEstimate
+from repro.methods.torch_noise import TorchNoise
+from repro.methods.watch import CoarseLossWarning, PassesDifferWarning, UnusedParameterWarning
+from repro.methods.zeroth_order import NothingMovesWarning
 
 X = torch.linspace(-1, 1, 32).reshape(8, 4)
 Y = torch.arange(8) % 2
@@ -521,3 +525,157 @@ def test_several_processes_without_a_group_are_warned_of(monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     with pytest.warns(UserWarning, match="2 processes, but no group: each trains weights of its"):
         MeZO([weight], lr=0.1, eps=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_loss_in_half_precision_is_reported_with_its_spacing(dtype: torch.dtype) -> None:
+    model = network().to(dtype)
+    mezo = MeZO(model.parameters(), lr=1e-3, eps=1e-3, clip=1)
+    losses: list[torch.Tensor] = []
+
+    def closure() -> torch.Tensor:
+        losses.append(cross_entropy(model(X.to(dtype)), Y))
+        return losses[-1]
+
+    with pytest.warns(CoarseLossWarning) as caught:
+        mezo.step(closure)
+    above = torch.nextafter(losses[-1], torch.tensor(float("inf"), dtype=dtype))
+    spacing = float(above) - float(losses[-1])
+    (warning,) = caught
+    assert f"are {spacing:.2g} apart" in str(warning.message)
+    assert f"multiple of {spacing / 2e-3:.2g}" in str(warning.message)
+
+
+def test_steps_that_move_nothing_are_reported_once() -> None:
+    model, replaced = network(), network(1)
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    mezo.step(loss_of(model))
+    replaced_loss = loss_of(replaced)  # as after load_state_dict(..., assign=True)
+    with pytest.warns(NothingMovesWarning) as caught:
+        deque((mezo.step(replaced_loss) for _ in range(50)), maxlen=0)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("name", ["eps", "estimator", "perturbations"])
+def test_what_the_log_holds_for_all_steps_cannot_be_set(name: str) -> None:
+    mezo = MeZO(network().parameters(), **SETTINGS)
+    with pytest.raises(AttributeError, match="no setter"):
+        setattr(mezo, name, getattr(mezo, name))
+
+
+@pytest.mark.parametrize("given", [[torch.zeros(2), torch.zeros(3, device="meta")], ["meta"]])
+def test_weights_without_data_and_on_several_devices_are_refused(given: list[Any]) -> None:
+    parameters = [torch.zeros(2, device=one) if one == "meta" else one for one in given]
+    with pytest.raises(UsageError, match=r"on (cpu, )?meta: they must be on one device"):
+        MeZO([parameter.requires_grad_() for parameter in parameters], **SETTINGS)
+
+
+def test_a_format_without_arithmetic_is_refused() -> None:
+    weights = torch.zeros(4).to(torch.float8_e4m3fn).requires_grad_()
+    with pytest.raises(UsageError, match="float8_e4m3fn, in which noise cannot be added"):
+        MeZO([weights], **SETTINGS)
+
+
+def test_a_gradient_that_is_not_finite_leaves_both_parts_as_they_were() -> None:
+    model = network()
+    elastic = ElasticZO(model, "2", restore="exact", **SETTINGS)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+
+    def closure() -> torch.Tensor:
+        out = model(X)
+        return cross_entropy(out, Y) + ((out - out.detach()) ** 2).sum().sqrt()  # sqrt'(0) = inf
+
+    with pytest.raises(DivergedError, match=r"gradient of 2\.weight is not finite"):
+        elastic.step(closure)
+    assert all(map(torch.equal, model.parameters(), before))
+    elastic.step(loss_of(model))
+
+
+def test_a_replay_with_noise_of_another_chunk_is_refused() -> None:
+    model = network()
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    mezo.step(loss_of(model))
+    with pytest.raises(UsageError, match="chunk = None cannot be replayed by noise with chunk = 4"):
+        replay(mezo.log, network().parameters(), TorchNoise(4))
+
+
+def test_one_noise_serves_optimizers_of_several_chunks() -> None:
+    noise = TorchNoise()
+    one, other = network(), network()
+    first = MeZO(one.parameters(), noise=noise, **SETTINGS)
+    MeZO(other.parameters(), noise=noise, chunk=4, **SETTINGS)
+    first.step(loss_of(one))
+    again = network()
+    replay(first.log, again.parameters())
+    assert all(map(torch.equal, one.parameters(), again.parameters()))
+
+
+def test_a_replay_may_stop_at_any_step() -> None:
+    model, states = network(), []
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    for _ in range(3):
+        states.append([parameter.detach().clone() for parameter in model.parameters()])
+        mezo.step(loss_of(model))
+    for steps, expected in enumerate(states):
+        again = network()
+        replay(mezo.log, again.parameters(), steps=steps)
+        assert all(map(torch.equal, again.parameters(), expected))
+    with pytest.raises(UsageError, match="steps = 4: must be a whole number from 0 to 3"):
+        replay(mezo.log, network().parameters(), steps=4)
+
+
+def test_a_state_of_other_parameter_names_is_refused() -> None:
+    def square() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+
+    named = list(square().named_parameters())
+    state = MeZO(named, **SETTINGS).state_dict()
+    other = MeZO(named[::-1], **SETTINGS)
+    with pytest.raises(
+        UsageError, match=r"parameter '0.weight' where this optimizer has '1.weight'"
+    ):
+        other.load_state_dict(state)
+
+
+def test_a_closure_may_train_another_model() -> None:
+    model, inner = network(), nn.Linear(2, 2)
+    descent = torch.optim.SGD(inner.parameters(), lr=0.1)
+
+    def closure() -> torch.Tensor:
+        out = model(X)
+        with torch.enable_grad():
+            descent.zero_grad()
+            cross_entropy(inner(out.detach()), Y).backward()
+        return cross_entropy(inner(out), Y)
+
+    before = inner.weight.detach().clone()
+    MeZO(model.parameters(), **SETTINGS).step(closure)
+    assert inner.weight.grad is not None
+    assert torch.equal(inner.weight, before)
+
+
+@pytest.mark.parametrize("loss", [np.zeros(2), np.array(["a"])])
+def test_an_array_is_no_loss(loss: object) -> None:
+    with pytest.raises(UsageError, match="the closure returned ndarray, which is no number"):
+        MeZO(network().parameters(), **SETTINGS).step(lambda: loss)  # type: ignore[arg-type,return-value]
+
+
+def test_numpy_integers_are_whole_numbers() -> None:
+    mezo = MeZO(network().parameters(), perturbations=np.int64(2), **SETTINGS)  # type: ignore[arg-type]
+    assert mezo.perturbations == 2
+
+
+def test_thresholds_take_named_parameters() -> None:
+    model = network()
+    named = thresholds_of(model.named_parameters(), 0.5)  # type: ignore[arg-type]
+    assert named == thresholds_of(model.parameters(), 0.5)
+    SparseNoise(named)
+
+
+def test_float16_weights_refuse_an_update_beyond_their_largest_number() -> None:
+    weights = torch.zeros(4, dtype=torch.float16, requires_grad=True)
+    mezo = MeZO([weights], lr=1e6, eps=1e-3, restore="rounded")
+    losses = iter((1.0, 0.0))
+    with pytest.raises(DivergedError, match="number format of the weights"):
+        mezo.step(lambda: next(losses))
+    assert torch.isfinite(weights).all()

@@ -31,6 +31,8 @@ from repro.methods.sparse import SparseNoise, thresholds_of
 from repro.methods.step_info import DivergedError
 from repro.methods.subspace import SubspaceNoise
 from repro.methods.torch_noise import TorchNoise
+from repro.ondevice.low_rank import EngineLowRankNoise, EngineSubspaceNoise
+from repro.ondevice.noise import EngineNoise, EngineSigns, TorchNoiseOnEngine
 
 INPUTS = torch.randn(8, 5, generator=torch.Generator().manual_seed(1))
 
@@ -177,11 +179,29 @@ def test_default_number_format_of_pytorch_does_not_change_the_noise(
     assert torch.equal(weights(again), weights(model))
 
 
-@pytest.mark.parametrize("kind", [MeZO, FZOO, MEAZO])
-def test_copied_and_pickled_optimizers_go_on(kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "noise"),
+    [
+        *((kind, lambda: None) for kind in (MeZO, FZOO, MEAZO)),
+        *(
+            (MeZO, noise)
+            for noise in (
+                EngineNoise,
+                EngineSigns,
+                TorchNoiseOnEngine,
+                EngineLowRankNoise,
+                EngineSubspaceNoise,
+            )
+        ),
+    ],
+)
+@pytest.mark.usefixtures("engine")
+def test_copied_and_pickled_optimizers_go_on(kind: Any, noise: Callable[[], Any]) -> None:
     model = network()
-    optimizer = kind(model.parameters(), lr=0.01, eps=1e-3)
+    optimizer = kind(model.parameters(), lr=0.01, eps=1e-3, noise=noise())
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)  # it wraps the optimizer's step
     optimizer.step(loss_of(model))
+    schedule.step()
     copies = [
         copy.deepcopy((model, optimizer)),
         pickle.loads(pickle.dumps((model, optimizer))),  # noqa: S301
@@ -191,6 +211,18 @@ def test_copied_and_pickled_optimizers_go_on(kind: Any) -> None:
         own.step(loss_of(other))
         assert torch.equal(weights(other), weights(model))
         assert own.log.data == optimizer.log.data
+
+
+@pytest.mark.usefixtures("engine")
+def test_another_default_format_does_not_matter_to_pytorchs_noise_on_the_engine() -> None:
+    theta = nn.Parameter(torch.randn(9, dtype=torch.bfloat16))
+    mezo = MeZO([theta], lr=0.01, eps=1e-3, noise=TorchNoiseOnEngine())
+    torch.set_default_dtype(torch.float64)
+    try:
+        mezo.step(lambda: float(theta.float().sum()))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert mezo.log.steps == 1
 
 
 @pytest.mark.parametrize("number", [np.float32, torch.tensor])

@@ -489,12 +489,10 @@ def test_the_head_of_elasticzo_moves_along_it() -> None:
     assert elastic.log.noise == "engine"
 
 
-@pytest.mark.parametrize(
-    "parameter", [torch.zeros(3, dtype=torch.float64), torch.zeros(3, device="meta")]
-)
-def test_other_parameters_are_refused_before_a_weight_is_touched(parameter: torch.Tensor) -> None:
+def test_other_parameters_are_refused_before_a_weight_is_touched() -> None:
+    parameter = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     with pytest.raises(UsageError, match="must be float32, bfloat16, float16 on cpu"):
-        MeZO([parameter.requires_grad_()], lr=1e-3, eps=1e-3, noise=EngineNoise())
+        MeZO([parameter], lr=1e-3, eps=1e-3, noise=EngineNoise())
 
 
 def test_without_the_engine_the_error_says_how_to_get_it(

@@ -18,12 +18,16 @@ ANY_NUMBER = object()
 
 
 def require_whole(name: str, value: object, least: int = 0, most: float = math.inf) -> int:
-    """Return ``value`` if it is an integer within the limits, else raise ``UsageError``."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    """Return ``value`` as Python's ``int`` if within the limits, else raise ``UsageError``.
+
+    NumPy's integers are whole numbers, too.
+    """
+    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not is_whole or not least <= index(value) <= most:  # type: ignore[arg-type]
         limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
         # the value is cut, since a damaged file can hold one of any length
         raise UsageError(f"{name} = {value!r:.40}: must be a whole number {limits}")
-    return value
+    return index(value)  # type: ignore[arg-type]
 
 
 def whole_seed(seed: object) -> int:

@@ -15,7 +15,14 @@ from repro.core.validation import require_choice
 from repro.methods.noise import Noise
 from repro.methods.parameters import split_at, tied_names, trainable, uncompiled
 from repro.methods.perturbed_weights import Restore
-from repro.methods.step_info import PhaseTimer, StepInfo, loss_value, require_finite, require_number
+from repro.methods.step_info import (
+    DivergedError,
+    PhaseTimer,
+    StepInfo,
+    loss_value,
+    require_finite,
+    require_number,
+)
 from repro.methods.watch import FirstStep, SharedRandomness
 from repro.methods.zeroth_order import Closure, ZerothOrder, micro_batches
 
@@ -79,7 +86,7 @@ class ElasticZO(ZerothOrder):
                 paper).
             weight_decay: weight decay of both parts (see ``MeZO``).
             trace: runs the model once, as in ``lambda: model(x)``, to find the order in which its
-                layers run.
+                layers run. In training mode this changes the statistics of batch norm.
             seed: seed of the sequence of perturbations.
             restore: how the weights before the partition point are restored (see ``MeZO``). The
                 tail is updated in the weights' own format, where bfloat16 and float16 lose updates
@@ -100,7 +107,8 @@ class ElasticZO(ZerothOrder):
         zo_params, bp_params = split_at(
             model, partition, None if trace is None else used(model, trace)
         )
-        self._names = {id(p): name for name, p in model.named_parameters()}
+        names: dict[torch.Tensor, str] = {p: name for name, p in model.named_parameters()}
+        self._names = [names[p] for p in (*zo_params, *bp_params)]
         self._tied = tied_names(model)
         super().__init__(
             [{"params": zo_params}],
@@ -164,6 +172,7 @@ class ElasticZO(ZerothOrder):
                 self._end_first_step()
                 if self._processes is not None:
                     self._processes.add_gradients(self.bp_params)
+                self._require_finite_gradients()
                 with uninterrupted():  # update both parts or neither
                     if self.zo_params:
                         self._update(info.estimates, lrs, timer)
@@ -176,18 +185,41 @@ class ElasticZO(ZerothOrder):
     def _check_order(self, order: Sequence[int]) -> None:
         """Refuse a tail that runs before a layer of the zeroth-order part."""
         place = {key: index for index, key in enumerate(order)}
-        tail = [p for p in self.bp_params if id(p) in place]
-        rest = [p for p in self.zo_params if id(p) in place]
-        if not tail or not rest:
-            return
-        first = min(tail, key=lambda p: place[id(p)])
-        last = max(rest, key=lambda p: place[id(p)])
-        if place[id(first)] < place[id(last)]:
+        trained = zip(self._names, (*self.zo_params, *self.bp_params), strict=True)
+        used = [(place[id(p)], name) if id(p) in place else None for name, p in trained]
+        rest, tail = used[: len(self.zo_params)], used[len(self.zo_params) :]
+        last, first = max(filter(None, rest), default=None), min(filter(None, tail), default=None)
+        if last and first and first < last:
             raise UsageError(
-                f"partition {self.partition!r}: {self._names[id(first)]} is backpropagated "
-                f"but runs before {self._names[id(last)]}, which is not: layers are registered in "
-                "another order than they run in; give trace=lambda: model(x), which takes the "
-                "order from a forward pass"
+                f"partition {self.partition!r}: {first[1]} is backpropagated but runs before "
+                f"{last[1]}, which is not: layers are registered in another order than they run "
+                "in; give trace=lambda: model(x), which takes the order from a forward pass"
+            )
+
+    def _require_finite_gradients(self) -> None:
+        """Refuse an update that would ruin the tail; a finite loss may have such a gradient.
+
+        Raises:
+            DivergedError: a gradient is not finite.
+        """
+        found = [
+            (name, parameter.grad)
+            for name, parameter in zip(
+                self._names[len(self.zo_params) :], self.bp_params, strict=True
+            )
+            if parameter.grad is not None
+        ]
+        if not found:
+            return
+        largest = torch.stack([torch.linalg.vector_norm(grad, math.inf) for _, grad in found])
+        if not bool(largest.isfinite().all()):
+            name = next(
+                name for (name, _), one in zip(found, largest, strict=True) if not one.isfinite()
+            )
+            raise DivergedError(
+                f"step {self.log.steps + 1}: the gradient of {name} is not finite, although the "
+                "loss is: a function in the loss may have no derivative there, such as a square "
+                "root at 0; no parameter was updated"
             )
 
     def _descend_tail(self, lr: float, timer: PhaseTimer) -> None:

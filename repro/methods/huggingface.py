@@ -34,9 +34,12 @@ class ZerothOrderTrainer(Trainer):
 
     def __init__(
         self,
+        model: torch.nn.Module | None = None,
+        args: TrainingArguments | None = None,
         *,
-        args: TrainingArguments,
-        optimizers: tuple[torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None],
+        optimizers: tuple[
+            torch.optim.Optimizer | None, torch.optim.lr_scheduler.LambdaLR | None
+        ] = (None, None),
         **settings: Any,  # noqa: ANN401 - as for Trainer
     ) -> None:
         """Take the arguments of ``Trainer``, with the method as the optimizer.
@@ -49,10 +52,11 @@ class ZerothOrderTrainer(Trainer):
         if not isinstance(method, ZerothOrder):
             raise UsageError(
                 f"optimizers = ({type(method).__name__}, ...): give a MeZO, ElasticZO, FZOO or "
-                "MEAZO, as in (mezo, None)"
+                "MEAZO of the model's parameters, as in optimizers=(mezo, None)"
             )
+        args = TrainingArguments() if args is None else args
         _check(args, method)
-        super().__init__(args=args, optimizers=optimizers, **settings)
+        super().__init__(model, args, optimizers=optimizers, **settings)
         self.method = method
         self._losses: list[Closure] = []
         self._counts: list[int] = []
@@ -147,9 +151,11 @@ def _check(args: TrainingArguments, method: ZerothOrder) -> None:
                 f"{name} = {value!r}: the method was made with {setting} = {own[setting]!r}, which "
                 f"is used; leave {name} out, or give the method the same value"
             )
-    if args.optim != TrainingArguments.__dataclass_fields__["optim"].default:
-        msg = f"optim = {args.optim!r}: the optimizer is the {type(method).__name__}; leave it out"
-        raise UsageError(msg)
+    for name in ("optim", "optim_args", "adam_beta1", "adam_beta2", "adam_epsilon"):
+        value = getattr(args, name)
+        if value != TrainingArguments.__dataclass_fields__[name].default:
+            msg = f"{name} = {value!r}: the optimizer is the {type(method).__name__}; leave it out"
+            raise UsageError(msg)
     for name in ("neftune_noise_alpha", "gradient_checkpointing", "activation_checkpointing"):
         if value := getattr(args, name, None):  # the names differ between versions
             raise UsageError(

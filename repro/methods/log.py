@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -20,9 +21,10 @@ import torch
 
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
+from repro.core.validation import require_whole
 from repro.methods.default_noise import named_noise
 from repro.methods.noise import Noise
-from repro.methods.parameters import tensors_of
+from repro.methods.parameters import require_movable, tensors_of
 from repro.methods.perturbed_weights import PerturbedWeights, Restore
 from repro.methods.rules import OFFSETS, Estimator
 from repro.methods.step_info import GradientEstimate
@@ -260,8 +262,10 @@ def replay(
     log: StepLog,
     parameters: Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]],
     noise: Noise | None = None,
+    *,
+    steps: int | None = None,
 ) -> None:
-    """Turn the initial weights of a run into its final weights, in place.
+    """Turn the initial weights of a run into its final weights, in place, or into earlier ones.
 
     With ``restore="exact"`` only the updates are made: n passes of a step's 4 n - 1.
 
@@ -271,10 +275,11 @@ def replay(
             ``model.parameters()`` or ``model.named_parameters()``.
         noise: the noise of the run; needed only if it has settings of its own, such as a rank, or
             comes from the on-device engine.
+        steps: number of steps to replay; by default all.
 
     Raises:
-        UsageError: the run used other noise, the log does not fit the parameters, or something else
-            than parameters is given.
+        UsageError: the run used other noise or has fewer steps, the log does not fit the
+            parameters, these cannot be changed, or something else than parameters is given.
     """
     given: object = log  # a caller may give a path
     if not isinstance(given, StepLog):
@@ -286,9 +291,18 @@ def replay(
             f"a log of a run with the noise {log.noise!r} cannot be replayed with {noise.name!r}: "
             "give replay the noise of the run"
         )
-    noise.agreed_chunk(log.chunk)
-    groups = perturbed_groups(log, tensors_of(parameters), noise)
-    for entries, rates, decays in log.updates():
+    if log.chunk is not None:
+        noise = copy.copy(noise)  # the caller may use it with another chunk
+    if (chunk := noise.agreed_chunk(log.chunk)) != log.chunk:
+        raise UsageError(
+            f"a log of a run with chunk = {log.chunk} cannot be replayed by noise with chunk = "
+            f"{chunk}: give replay the noise of the run"
+        )
+    steps = log.steps if steps is None else require_whole("steps", steps, 0, log.steps)
+    tensors = tensors_of(parameters)
+    require_movable(tensors)
+    groups = perturbed_groups(log, tensors, noise)
+    for entries, rates, decays in islice(log.updates(), steps):
         if log.restore == "rounded":  # the rounding errors of these passes are part of the weights
             for entry in entries:
                 for offset in filter(None, OFFSETS[log.estimator]):

@@ -105,7 +105,7 @@ class MeZO(ZerothOrder):
             UsageError: a setting is out of range, there is nothing to train, or ``noise`` does not
                 support the parameters or has another ``chunk``.
         """
-        self.perturbations = require_positive_int("perturbations n", perturbations)
+        perturbations = require_positive_int("perturbations n", perturbations)
         if rule is by_spread and perturbations == 1:
             raise UsageError(
                 "perturbations n = 1: FZOO's rule needs at least 2 losses for their standard "
@@ -127,6 +127,11 @@ class MeZO(ZerothOrder):
             group=group,
             timed=timed,
         )
+
+    @property
+    def perturbations(self) -> int:
+        """The estimates of a step, the same in all steps, as the log holds it."""
+        return self.log.perturbations
 
     @torch.no_grad()
     def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]

@@ -16,6 +16,8 @@ Parameters = (
 
 GROUP_SETTINGS = ("lr", "eps", "weight_decay")
 """Settings that may differ between parameter groups."""
+_FORMATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+"""Number formats in which PyTorch adds."""
 
 
 def _is_no_collection(value: object) -> bool:
@@ -58,19 +60,20 @@ def uncompiled(model: Any) -> torch.nn.Module:  # noqa: ANN401 - checked here
     return inner if isinstance(inner, torch.nn.Module) else model
 
 
-def trainable(parameters: Iterable[torch.Tensor], *, flat: bool = True) -> list[torch.Tensor]:
+def trainable(
+    parameters: Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]], *, flat: bool = True
+) -> list[torch.Tensor]:
     """Return the parameters that need a gradient, each once.
 
     Raises:
         UsageError: there is no such parameter; these are parameter groups; or one is complex or, if
             they must be ``flat``, not contiguous.
     """
-    given = parameters if _is_no_collection(parameters) else list(parameters)
+    given: Any = parameters if _is_no_collection(parameters) else list(parameters)
     if isinstance(given, list) and any(isinstance(one, Mapping) for one in given):
         raise UsageError("parameters = groups: give the parameters alone, as model.parameters()")
     (group,) = parameter_groups(given, flat=flat)
-    tensors: list[torch.Tensor] = group["params"]
-    return tensors
+    return tensors_of(group["params"])
 
 
 def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[str, Any]]:
@@ -82,7 +85,8 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
     Raises:
         UsageError: these are no parameters, a group has nothing to train or an unknown setting, a
             parameter is in two groups, or one is an inference tensor, complex or, if they must be
-            ``flat``, not contiguous or in memory that another one uses.
+            ``flat``, in a format without arithmetic, not contiguous, on another device than the
+            others or in memory that another one uses.
     """
     if _is_no_collection(parameters):
         tensors_of(parameters)  # raises the error
@@ -115,21 +119,7 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
                     f"{named} is in parameter groups {seen[parameter]} and {number}: give it to "
                     "one of them"
                 )
-            if parameter.is_inference():
-                raise UsageError(
-                    f"{named} was made under torch.inference_mode, so it cannot be changed: load "
-                    "or clone the model outside of it"
-                )
-            if parameter.is_complex():
-                raise UsageError(
-                    f"{named} is {parameter.dtype}: noise moves real numbers; store the real and "
-                    "the imaginary parts as two real parameters"
-                )
-            if flat and not parameter.is_contiguous():
-                raise UsageError(
-                    f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, "
-                    "or a view): noise is added to flat chunks, make it contiguous first"
-                )
+            _require_movable(named, parameter, flat=flat)
             seen[parameter] = number
             kept.append(entry)
         if not kept:
@@ -141,8 +131,56 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
     return found
 
 
+def require_movable(parameters: Sequence[torch.Tensor]) -> None:
+    """Refuse parameters that passes cannot change in place, each once.
+
+    Raises:
+        UsageError: see ``parameter_groups``.
+    """
+    for parameter in parameters:
+        _require_movable("a parameter", parameter, flat=True)
+    if parameters:
+        _require_apart(parameters)
+
+
+def _require_movable(named: str, parameter: torch.Tensor, *, flat: bool) -> None:
+    """Refuse a parameter that cannot be changed in place."""
+    if parameter.is_inference():
+        raise UsageError(
+            f"{named} was made under torch.inference_mode, so it cannot be changed: load or clone "
+            "the model outside of it"
+        )
+    if parameter.is_complex():
+        raise UsageError(
+            f"{named} is {parameter.dtype}: noise moves real numbers; store the real and the "
+            "imaginary parts as two real parameters"
+        )
+    if flat and parameter.dtype not in _FORMATS:
+        formats = ", ".join(str(dtype).removeprefix("torch.") for dtype in _FORMATS)
+        raise UsageError(
+            f"{named} is {parameter.dtype}, in which noise cannot be added: it must be one of "
+            f"{formats}"
+        )
+    if flat and not parameter.is_contiguous():
+        raise UsageError(
+            f"{named} of shape {tuple(parameter.shape)} is not contiguous (channels_last, or a "
+            "view): noise is added to flat chunks, make it contiguous first"
+        )
+
+
 def _require_apart(parameters: Sequence[torch.Tensor]) -> None:
-    """Refuse parameters that share elements, which every pass would move twice."""
+    """Refuse parameters on several devices, without data, or with elements in common.
+
+    Raises:
+        UsageError: noise would miss some of them, or move some twice.
+    """
+    devices = sorted({str(parameter.device) for parameter in parameters})
+    if devices != [devices[0]] or devices == ["meta"]:
+        raise UsageError(
+            f"the parameters are on {', '.join(devices)}: they must be on one device, and not on "
+            "meta, where offloading keeps weights without data; load the whole model there, "
+            "without device_map"
+        )
     places = [
         # no addresses: the fake tensors of a simulated step have none
         (parameter.untyped_storage()._cdata, parameter.storage_offset(), number)

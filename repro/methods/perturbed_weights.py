@@ -146,8 +146,12 @@ class PerturbedWeights:
                 self._shrink(factor, self._own(rates[0][0]) + _DECAY)
 
     def largest_rate(self, decay: float) -> float:
-        """Return the largest rate of an ``update``: its factors of z must be float32 numbers."""
-        largest: float = torch.finfo(torch.float32).max * (1 - decay)
+        """Return the largest rate of an ``update``, whose factors of z the weights can hold.
+
+        The factors are also float32 numbers, as the noise is.
+        """
+        formats = {torch.float32, *self._dtypes}
+        largest: float = min(torch.finfo(dtype).max for dtype in formats) * (1 - decay)
         return largest * min(1.0, self.eps) if self.exact else largest
 
     @contextmanager

@@ -1,5 +1,6 @@
 """Sparse directions: noise on the small weights only (Sparse MeZO, arXiv 2402.15751)."""
 
+import copy
 import math
 import struct
 import zlib
@@ -19,7 +20,9 @@ _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers of as many bytes as a weight."""
 
 
-def thresholds_of(parameters: Iterable[torch.Tensor], sparsity: float) -> list[float]:
+def thresholds_of(
+    parameters: Iterable[torch.Tensor] | Iterable[tuple[str, torch.Tensor]], sparsity: float
+) -> list[float]:
     """Return the magnitude in each tensor below which a fraction 1 - ``sparsity`` of it lies.
 
     It is infinite if all of them are equally large, as in a new bias or LoRA's B, which is zero: no
@@ -87,6 +90,8 @@ class SparseNoise(PiecewiseNoise):
 
     def agreed_chunk(self, chunk: int | None) -> int | None:
         """Return the chunk of the noise for the small weights; see ``TorchNoise``."""
+        if chunk is not None:
+            self.dense = copy.copy(self.dense)  # the caller may use it with another chunk
         self._chunk = self.dense.agreed_chunk(chunk)
         return self._chunk
 

@@ -67,7 +67,13 @@ def loss_value(loss: object) -> float:
         UsageError: it is not one real number.
     """
     require_number(loss)
-    return float(loss)  # type: ignore[arg-type]
+    try:
+        return float(loss)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:  # of an array with several elements, for example
+        raise UsageError(
+            f"the closure returned {type(loss).__name__}, which is no number ({error}): it must "
+            "return one loss, such as cross_entropy(model(x), y)"
+        ) from error
 
 
 def require_finite(loss: "torch.Tensor | float", which: str, before: str = "") -> float:

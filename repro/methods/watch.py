@@ -1,6 +1,7 @@
 """Equal random numbers in every pass of a step, and warnings in the first step of a run."""
 
 import ctypes
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -58,6 +59,10 @@ class PassesDifferWarning(UserWarning):
 
 class UnusedParameterWarning(UserWarning):
     """A loss does not use some of the parameters that noise moves."""
+
+
+class CoarseLossWarning(UserWarning):
+    """A loss is in half precision, so the difference of two is a multiple of its spacing."""
 
 
 _READS = {"__array__", "__bool__", "__float__", "__int__", "data_ptr", "item", "numpy", "tolist"}
@@ -148,6 +153,8 @@ class FirstStep(TorchFunctionMode):
         """Whether a closure has computed with a tensor; else its loss comes from elsewhere."""
         self._is_hidden = False
         """Whether a module ran whose use of parameters cannot be seen."""
+        self._coarse: torch.Tensor | None = None
+        """A loss in half precision."""
 
     def __enter__(self) -> Self:
         """Start watching; compiled modules run eagerly, so that their calls can be seen."""
@@ -185,10 +192,7 @@ class FirstStep(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401 - depends on the function
         """Call ``func`` and note the parameters it computes with."""
         if func is torch.Tensor.backward:
-            raise UsageError(
-                "the closure calls backward(): zeroth-order methods compute no gradient from it, "
-                "and ElasticZO calls backward() itself; return the loss and do nothing else"
-            )
+            return self._backward(args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         # else it is a query, such as of a shape or a format
         if isinstance(result, torch.Tensor | tuple) or getattr(func, "__name__", "") in _READS:
@@ -207,12 +211,46 @@ class FirstStep(TorchFunctionMode):
                 self._data.note([one for one in taken if id(one) not in self._parameters | buffers])
         return result
 
+    def _backward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Let a closure train another model, but not the one whose loss it computes."""
+        without = [p for p in self._trained if p.grad is None]
+        if torch.is_grad_enabled():
+            torch.Tensor.backward(*args, **kwargs)  # type: ignore[no-untyped-call]
+        if not torch.is_grad_enabled() or any(p.grad is not None for p in without):
+            for parameter in without:
+                parameter.grad = None
+            raise UsageError(
+                "the closure calls backward(): zeroth-order methods compute no gradient from it, "
+                "and ElasticZO calls backward() itself; return the loss and do nothing else, or "
+                "train another model in it under torch.enable_grad()"
+            )
+
     def forget(self) -> None:
         """End a step, which may have failed: the next one has other closures and data."""
         self._data.forget()
 
-    def warn(self, perturbed: Sequence[torch.Tensor]) -> None:
-        """Warn about passes that differ, and about ``perturbed`` parameters that no loss uses."""
+    def note_loss(self, loss: object) -> None:
+        """Note what a closure returned."""
+        if isinstance(loss, torch.Tensor) and loss.dtype in (torch.bfloat16, torch.float16):
+            self._coarse = loss.detach()
+
+    def warn(self, perturbed: Sequence[torch.Tensor], distance: float) -> None:
+        """Warn about passes that differ, coarse losses, and parameters that no loss uses.
+
+        Args:
+            perturbed: the parameters that noise moves.
+            distance: divisor of the difference of two losses, such as 2 eps.
+        """
+        if self._coarse is not None:
+            value, kind = float(self._coarse), torch.finfo(self._coarse.dtype)
+            spacing = max(kind.smallest_normal, 2.0 ** math.frexp(value)[1] / 2) * kind.eps
+            warnings.warn(
+                f"the loss is in {kind.dtype}, whose numbers near {value:.3g} are {spacing:.2g} "
+                f"apart, so every projected gradient is a multiple of {spacing / distance:.2g}, "
+                "often 0. Compute it in float32, as in cross_entropy(logits.float(), y).",
+                CoarseLossWarning,
+                stacklevel=2,
+            )
         unused = [p for p in perturbed if id(p) not in self.order]
         if unused and self._computed and not self._is_hidden:
             warnings.warn(

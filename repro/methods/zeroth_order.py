@@ -1,5 +1,6 @@
 """The base class of the zeroth-order optimizers: estimates, updates, and state to resume from."""
 
+import copy
 import math
 import struct
 import warnings
@@ -80,13 +81,12 @@ class ZerothOrder(torch.optim.Optimizer):
                 or ``noise`` does not support the weights.
         """
         require_not_negative("learning rate lr", lr)
-        self.eps = eps = float(require_positive("perturbation scale eps", eps))
+        eps = float(require_positive("perturbation scale eps", eps))
         require_not_negative("weight_decay", weight_decay)
         self.clip = (
             clip if clip == math.inf else float(require_positive("gradient clip g_clip", clip))
         )
         require_choice("estimator", estimator, OFFSETS)
-        self.estimator: Estimator = estimator
         _require_kinds(rule, noise)
         self.rule, self.seed, self.timed = rule, whole_seed(seed), timed
         own = [_with_settings(g, lr=lr, eps=eps, weight_decay=weight_decay) for g in groups]
@@ -99,6 +99,8 @@ class ZerothOrder(torch.optim.Optimizer):
         restore = default_restore(self.zo_params) if restore is None else restore
         if chunk is not None:
             require_positive_int("chunk", chunk)
+        if noise is not None and chunk is not None:
+            noise = copy.copy(noise)  # the caller may give it to an optimizer with another chunk
         self.noise = noise or default_noise(self.zo_params, restore, chunk, signs=self.draws_signs)
         chunk = self.noise.agreed_chunk(chunk)
         logged = [
@@ -135,14 +137,28 @@ class ZerothOrder(torch.optim.Optimizer):
         device = trained[0].device
         self._randomness = SharedRandomness(device)
         self._first: FirstStep | None = FirstStep(trained, device)
+        self._steps_without = 0
+        """Number of latest steps in which no perturbation changed the loss."""
 
     @abstractmethod
     def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
         """Do one step and return the mean of its losses."""
 
+    @property
+    def eps(self) -> float:
+        """The perturbation scale, the same in all steps, as the log holds it."""
+        return self.log.eps
+
+    @property
+    def estimator(self) -> Estimator:
+        """The estimator, the same in all steps, as the log holds it."""
+        return self.log.estimator
+
     def __getstate__(self) -> dict[str, Any]:
         """Return everything that a copy needs; torch's method leaves out what it does not know."""
-        return self.__dict__.copy()
+        state = self.__dict__.copy()
+        state.pop("step", None)  # a scheduler's wrapper, which steps the original
+        return state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refuse groups after construction: a log covers the same parameters from start to end.
@@ -245,6 +261,15 @@ class ZerothOrder(torch.optim.Optimizer):
                 f"the state is from a run with {differing}; make the optimizer with the run's "
                 "settings"
             )
+        for group, its_group in zip(self.param_groups, state["param_groups"], strict=False):
+            names = [of.get("param_names") for of in (group, its_group)]
+            if None not in names and names[0] != names[1]:
+                pairs = zip(*names, strict=False)
+                own_name, its_name = next((a, b) for a, b in pairs if a != b)
+                raise UsageError(
+                    f"the state is from a run with the parameter {its_name!r} where this optimizer "
+                    f"has {own_name!r}: give the parameters in the run's order"
+                )
         seed, remembered = state.pop("seed"), state.pop("rule")
         seeds, log = state.pop("seeds"), state.pop("log")
         super().load_state_dict(state)  # first, since it refuses groups that do not fit
@@ -365,13 +390,16 @@ class ZerothOrder(torch.optim.Optimizer):
             return closure()
         self._first.closure = closure
         with self._first:
-            return closure()
+            loss = closure()
+        self._first.note_loss(loss)
+        return loss
 
     def _end_first_step(self) -> None:
         """Warn or raise an error before the first update of a weight."""
         if self._first is not None:
             self._check_order(list(self._first.order))
-            self._first.warn(self.zo_params)
+            first, last = OFFSETS[self.estimator]
+            self._first.warn(self.zo_params, (first - last) * self.eps)
             self._first = None
 
     def _check_order(self, order: Sequence[int]) -> None:
@@ -410,7 +438,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Restore the weights, update them by all estimates, and log the step.
 
         Raises:
-            DivergedError: lr g is beyond float32, so no update can be made.
+            DivergedError: lr g is beyond the weights' format, so no update can be made.
         """
         ruled = [
             replace(estimate, projected_gradient=factor)
@@ -425,15 +453,39 @@ class ZerothOrder(torch.optim.Optimizer):
                 if not abs(rate) <= largest:  # also if it is not a number
                     raise DivergedError(
                         f"step {self.log.steps + 1}: learning rate times g = {rate:.6g} with "
-                        f"perturbation seed {seed} exceeds {largest:.6g}, beyond which float32 "
-                        "cannot hold the update: lower the learning rate or the gradient clip"
+                        f"perturbation seed {seed} exceeds {largest:.6g}, beyond which the number "
+                        "format of the weights cannot hold the update: lower the learning rate or "
+                        "the gradient clip"
                     )
+        self._warn_if_nothing_moves(estimates)
         with timer("update"), uninterrupted():
             for weights, own_rates, decay in zip(self._weights, rates, decays, strict=True):
                 weights.update(own_rates, decay)
             self.log.append(ruled, *lrs)
             self._remember(estimates)
         torch.clear_autocast_cache()
+
+    def _warn_if_nothing_moves(self, estimates: Sequence[GradientEstimate]) -> None:
+        """Warn once if in several steps in a row no perturbation has changed the loss."""
+        equal = all(estimate.loss_plus == estimate.loss_minus for estimate in estimates)
+        self._steps_without = self._steps_without + 1 if equal else 0
+        if self._steps_without == _WITHOUT:
+            warnings.warn(
+                f"in {_WITHOUT} steps in a row both losses of every estimate were equal "
+                f"({estimates[0].loss_plus!r}), so nothing is learned: the closure computes with "
+                f"other tensors than the trained ones, eps = {self.eps:g} moves the loss by less "
+                "than its rounding, or the loss no longer depends on the weights",
+                NothingMovesWarning,
+                stacklevel=4,
+            )
+
+
+_WITHOUT = 20
+"""Number of steps in a row without a change of the loss after which there is a warning."""
+
+
+class NothingMovesWarning(UserWarning):
+    """The perturbations do not change the loss."""
 
 
 def _warn_of_other_processes() -> None:

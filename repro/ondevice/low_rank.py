@@ -8,7 +8,7 @@ import torch
 from repro.methods.low_rank import LowRankNoise, Matrix
 from repro.methods.noise import CPU_CHUNK, LatticeStep
 from repro.methods.subspace import SubspaceNoise
-from repro.ondevice.build import load_for
+from repro.ondevice.build import load, load_for
 from repro.ondevice.noise import add_along, pass_along, require_supported
 
 
@@ -38,9 +38,12 @@ class EngineLowRankNoise(LowRankNoise):
         """
         super().__init__(rank, subspace_steps)
         self.name = f"engine-{self.name}"
-        self._engine = load_for(instructions)
         self._instructions = instructions
-        self._of_vectors = self._engine.Noise("gaussian", instructions)
+        self._of_vectors = load_for(instructions).Noise("gaussian", instructions)
+
+    def __reduce__(self) -> tuple[type, tuple[int, int, str]]:
+        """Copy and pickle without the engine, which is loaded again."""
+        return type(self), (self.rank, self.subspace_steps, self._instructions)
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: ARG002
         """Raise ``UsageError`` for parameters off the host, or in another format."""
@@ -76,7 +79,7 @@ class EngineLowRankNoise(LowRankNoise):
         if matrix.factors is None:
             return self._of_vectors
         left, right = (factor.contiguous().numpy() for factor in matrix.factors)
-        return self._engine.Noise(left, right, self._instructions)
+        return load().Noise(left, right, self._instructions)
 
 
 class EngineSubspaceNoise(EngineLowRankNoise, SubspaceNoise):

@@ -52,7 +52,12 @@ class EngineNoise(PiecewiseNoise):
         """
         engine = load_for(instructions)
         self.piece: int = engine.noise_piece
+        self._instructions = instructions
         self._noise = engine.Noise(self.distribution, instructions)
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        """Copy and pickle without the engine, which is loaded again."""
+        return type(self), (self._instructions,)
 
     def prepare(self, parameters: Sequence[torch.Tensor], *, exact: bool) -> None:  # noqa: ARG002
         """Raise ``UsageError`` for parameters off the host, or in another format."""
@@ -122,7 +127,7 @@ class TorchNoiseOnEngine(TorchNoise):
             EngineError: the engine is not built; the message says how to.
         """
         super().__init__(chunk)
-        self._engine = load_for(instructions)
+        load_for(instructions)
         self._instructions = instructions
 
     def lattice_pass(self, lattice: Lattice, step: LatticeStep) -> Pass:
@@ -136,10 +141,10 @@ class TorchNoiseOnEngine(TorchNoise):
             if weights.device.type != "cpu":
                 operators(weights, seed)
                 return
-            normal = drawn(self, weights, seed).numpy()
-            uniform = thresholds(lattice, weights, seed) if step.is_update else torch.empty(0)
-            self._engine.lattice_pass_along(
-                *_bits(weights), normal, uniform.numpy(), engine_pass, self._instructions
+            normal = drawn(self, weights, seed)
+            uniform = thresholds(lattice, weights, seed) if step.is_update else normal[:0]
+            load().lattice_pass_along(
+                *_bits(weights), normal.numpy(), uniform.numpy(), engine_pass, self._instructions
             )
             torch.autograd.graph.increment_version(weights)
 
