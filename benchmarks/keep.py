@@ -47,9 +47,10 @@ The rows use these names:
 - *mezo, engine's signs*: *mezo* with the random signs of the C++ engine;
 - *mezo, no engine*: *mezo* without the C++ engine. In the other *mezo* rows the engine restores
   float16 and bfloat16 weights where the restore is exact;
-- *noise*, *low rank*, *subspace*: eps z is added to the 14 million weights of four blocks of
-  SmolLM2-135M and taken away again, with Gaussian z, LOZO's of rank 2 or SubZero's of rank 4; by
-  PyTorch, or by the C++ engine (*engine's ...*, also *signs*, random signs);
+- *noise*, *low rank*, *subspace*, *sparse*: eps z is added to the 14 million weights of four blocks
+  of SmolLM2-135M and taken away again, with Gaussian z, LOZO's of rank 2, SubZero's of rank 4, or
+  Gaussian z for the smaller weights only; by PyTorch, or by the C++ engine (*engine's ...*, also
+  *signs*, random signs);
 - *engine*: the C++ engine alone;
 - *three perturbations*: a step's three perturbations of all weights, without forward passes;
 - *share of peak*: the arithmetic rate of the step for each thread, from its shortest timing,

@@ -102,7 +102,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Reproduce the figures and tables of the MeZO and ElasticZO papers, and plan "
         "what fits in a given memory.",
         epilog="Start with: repro list, repro claims, repro plan --budget 16GB. "
-        "repro COMMAND --help explains one command.",
+        "repro COMMAND --help explains one command. Exit status: 0 done, 1 failed, 2 wrong usage, "
+        "130 Ctrl-C, 143 SIGTERM.",
     )
     parser.add_argument("--version", action="version", version=f"zo-repro {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -28,7 +28,8 @@ class RunOptions(CommonOptions[Configuration]):
     """Options of ``repro run``."""
 
     only_missing: bool = False
-    """Take results from the earlier records of this profile; compute and record only the others."""
+    """Take results from the earlier records of this profile; compute and record only the others.
+    For mezo_fig4 and the artifacts that repro sweep takes."""
     report: bool = False
     """Also draw the figures and build the notebook, in a directory next to the records."""
     save_models: Path | None = None
@@ -189,7 +190,7 @@ def _sweep(args: argparse.Namespace) -> int:
             return 0
         path = run_artifact(*asked, executor, again=options.again)
     args.next_step = _next_step(options.out)
-    sys.stdout.write(f"{path or _ALL_RECORDED + '; --again repeats them'}\n")
+    sys.stdout.write(f"{path or _ALL_RECORDED + '; --again writes them again'}\n")
     return 0
 
 

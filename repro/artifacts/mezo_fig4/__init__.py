@@ -95,7 +95,8 @@ class Config(Checked):
     bp_dtype: Dtype = "float32"
     """Number format of BP's weights and activations; in half precision SGD loses small updates."""
     context: int = 64
-    """N, the longest prompt in tokens (the paper's 1024); longer prompts have their passage cut."""
+    """N, the longest prompt in tokens (the paper's 1024); longer prompts lose the start of the
+    field that their task names in truncate."""
     batch: int = 8
     """B, prompts per step (the paper's 8)."""
     seconds: float = 30

@@ -62,7 +62,7 @@ class Config(Checked):
 
     tasks: tuple[str, ...] = ("mnist", "sst2")
     """Sets of images, mnist or fashion_mnist, for LeNet-5; and tasks with prompts, such as sst2 or
-    yesno-facts (generated questions), for the language model."""
+    yesno-facts (generated questions) or a .toml file of your own, for the language model."""
     arms: tuple[Annotated[str, partial(require_choice, allowed=ARMS)], ...] = tuple(ARMS)
     """Methods. LoRA is run on language models only, MeZO with a clip on images only."""
     seeds: tuple[Seed, ...] = (0, 1, 2, 3, 4)
