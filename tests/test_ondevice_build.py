@@ -24,6 +24,24 @@ def test_absent_engine_says_how_to_get_it(capsys: pytest.CaptureFixture[str]) ->
     assert "repro engine build" in capsys.readouterr().err
 
 
+def test_a_module_that_cannot_be_loaded_is_named_with_the_way_out() -> None:
+    path = module_path()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bytes(100))  # as from another machine, whose libraries are newer
+    path.with_suffix(".size").write_text("100")
+    with pytest.raises(EngineError, match=rf"remove {path} and run `repro engine build`"):
+        load()
+
+
+@pytest.mark.parametrize("name", ["CXX", "CXXFLAGS"])
+def test_another_compiler_or_other_flags_make_another_engine(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = module_path()
+    monkeypatch.setenv(name, "other")
+    assert module_path() != before
+
+
 def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ToolsMissingError, match=r"no C\+\+ compiler \(no-such-compiler\)"):

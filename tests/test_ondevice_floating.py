@@ -1,6 +1,8 @@
 """The engine in float32: PyTorch's numbers to a stated tolerance, and noise of its own."""
 
 import copy
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,10 +13,13 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import prune
 
 from repro.core.errors import UsageError
+from repro.integer.network import IntegerNetwork
+from repro.integer.tensor import IntegerTensor
 from repro.methods.step_info import DivergedError
 from repro.models.lenet5 import lenet5
 from repro.models.pointnet import MaxOverPoints
 from repro.ondevice.floating import NativeElasticZO
+from repro.ondevice.integer import NativeElasticZOInt8
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -369,3 +374,61 @@ def test_a_model_that_no_longer_has_the_trained_memory_is_refused(replace: Any) 
     for use in (lambda: elastic.step(inputs, labels), lambda: elastic.forward(inputs)):
         with pytest.raises(UsageError, match="replaced after the engine took them"):
             use()
+
+
+class Signalled:
+    """The engine's training, with Ctrl-C at the end of each step, before Python goes on."""
+
+    def __init__(self, training: Any) -> None:
+        self._training = training
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._training, name)
+
+    def step(self, *arguments: Any) -> Any:
+        done = self._training.step(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return done
+
+
+@pytest.mark.parametrize("integers", [False, True])
+def test_an_interrupted_step_is_counted(integers: bool) -> None:
+    images, labels = batch()
+    native: Any = NativeElasticZO(network(), IMAGE, "fc3", lr=LR, eps=EPS)
+    if integers:
+        structure = lenet5(bias=False)
+        own = IntegerNetwork.random(structure, seed=0)
+        native = NativeElasticZOInt8(own, structure, IMAGE, "fc3")
+        images = IntegerTensor((10 * images).to(torch.int8), -7)  # type: ignore[assignment]
+    native.training = Signalled(native.training)
+    for steps in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            native.step(images, labels)
+        assert native.steps == steps
+
+
+def test_every_step_of_several_threads_has_noise_of_its_own() -> None:
+    native = NativeElasticZO(network(), IMAGE, "fc3", lr=1e-3, eps=EPS, clip=CLIP)
+    data = batch()
+    with ThreadPoolExecutor(4) as pool:
+        infos = [*pool.map(lambda _: native.step(*data), range(60))]
+    assert len({info.estimates[0].seed for info in infos}) == native.steps == 60
+
+
+def test_autograd_notices_a_step() -> None:
+    model = network()
+    native = NativeElasticZO(model, IMAGE, "fc3", lr=LR, eps=EPS)
+    images, labels = batch()
+    for move in (lambda: native.step(images, labels), lambda: native.perturb_(1, 0.1)):
+        loss = cross_entropy(model(images), labels)
+        move()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_a_perturbation_is_finite(factor: float) -> None:
+    native = NativeElasticZO(network(), IMAGE, "fc3", lr=LR, eps=EPS)
+    with pytest.raises(UsageError, match=r"factor = (nan|inf): must be a finite number"):
+        native.perturb_(1, factor)
+    native.perturb_(-1, 0.1)  # keys count modulo 2^64, as seeds do

@@ -174,6 +174,24 @@ def test_weights_are_kept_after_every_epoch(program: list[str], data: Any, tmp_p
     assert {path.name for path in tmp_path.iterdir()} == {"images", "labels", "one", "two"}
 
 
+def test_a_link_is_written_through(program: list[str], data: Any, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("weights")
+    for path in ("link", "own"):
+        run(program, *data[2], "--steps", 1, "--save", tmp_path / path)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "weights").read_bytes() == (tmp_path / "own").read_bytes()
+
+
+def test_output_that_cannot_be_written_is_an_error(program: list[str], data: Any) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*program, *map(str, data[2]), "--steps", "1"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "the output cannot be written" in done.stderr
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.one_of(

@@ -1,13 +1,15 @@
 """Builds the engine on demand, into the user's cache, and loads it.
 
 The package holds no binary and installs without a compiler. ``repro engine build`` compiles the
-sources in this directory. The result is kept under a name made of their content, the Python and the
-chosen compiler: after a change of any of them the engine is built again, and no old one is loaded.
+sources in this directory. The result is kept under a name made of their content, the Python, the C
+library and the chosen compiler: after a change of any of them the engine is built again, and no old
+one is loaded.
 """
 
 import hashlib
 import importlib.util
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -49,7 +51,9 @@ def module_path() -> Path:
     """
     digest = _digest_of(SOURCES).copy()
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
-    digest.update(f"{suffix}\0{os.environ.get('CXX', '')}".encode())
+    compiler = [os.environ.get(name, "") for name in ("CXX", "CXXFLAGS")]
+    # another machine that shares the directory may have an older C library
+    digest.update("\0".join([suffix, *compiler, *platform.libc_ver()]).encode())
     override = os.environ.get("REPRO_ENGINE_DIR")
     root = Path(override) if override else cache_dir() / "engine"
     return root / digest.hexdigest()[:16] / f"{_MODULE}{suffix}"
@@ -98,24 +102,28 @@ def build(*, otherwise: str = "") -> Path:
         raise ToolsMissingError(f"{msg}; or {otherwise}" if otherwise else msg)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.parent.with_suffix(".lock")), temporary_directory(target) as directory:
+            if not _is_whole(target):  # by now it may be
+                _compile(cmake, directory, target)
     except OSError as error:
         raise EngineError(
             f"cannot store the engine in {target.parent}: {error.strerror or error}; set "
             "REPRO_ENGINE_DIR to a directory that can be written"
         ) from error
-    with FileLock(target.parent.with_suffix(".lock")), temporary_directory(target) as directory:
-        if _is_whole(target):  # by now
-            return target
-        _run(
-            cmake,
-            *("-S", str(SOURCES), "-B", str(directory), "-DZO_PYTHON=ON"),
-            f"-DPython_EXECUTABLE={sys.executable}",
-        )
-        _run(cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1))
-        module = (directory / target.name).read_bytes()
-        atomic.replace(_size_file(target), str(len(module)).encode())
-        atomic.replace(target, module)
     return target
+
+
+def _compile(cmake: str, directory: Path, target: Path) -> None:
+    """Compile in ``directory``, and write the module's size and then the module."""
+    _run(
+        cmake,
+        *("-S", str(SOURCES), "-B", str(directory), "-DZO_PYTHON=ON"),
+        f"-DPython_EXECUTABLE={sys.executable}",
+    )
+    _run(cmake, "--build", str(directory), "--parallel", str(os.cpu_count() or 1))
+    module = (directory / target.name).read_bytes()
+    atomic.replace(_size_file(target), str(len(module)).encode())
+    atomic.replace(target, module)
 
 
 def _size_file(module: Path) -> Path:
@@ -150,8 +158,13 @@ def load() -> Any:  # noqa: ANN401 - a compiled module
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # noqa: S101 - the suffix is that of an extension
     assert spec.loader is not None  # noqa: S101
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise EngineError(
+            f"the engine cannot be loaded ({error}): remove {path} and run `repro engine build`"
+        ) from error
     sys.modules[name] = module
     return module
 

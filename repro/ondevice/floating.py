@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.names import Activations
+from repro.core.signals import uninterrupted
 from repro.core.validation import (
+    is_finite,
     require_choice,
     require_not_negative,
     require_positive,
@@ -17,7 +19,7 @@ from repro.core.validation import (
 from repro.methods.elasticzo import ACTIVATION_WEIGHTS
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.ondevice.layers import norms
-from repro.ondevice.training import EngineTraining, classes_of
+from repro.ondevice.training import EngineTraining, called, classes_of
 
 
 class NativeElasticZO(EngineTraining):
@@ -120,6 +122,7 @@ class NativeElasticZO(EngineTraining):
             for name in ("running_mean", "running_var")
         ]
         self._addresses = self._present_addresses()
+        self._weights = list(model.parameters())
 
     def _present_addresses(self) -> list[int]:
         return [held[name].data_ptr() for held, name in self._holders]
@@ -148,27 +151,26 @@ class NativeElasticZO(EngineTraining):
         """
         lr = require_not_negative("learning rate lr", self.param_groups[0]["lr"])
         self._require_shared()
-        plus, minus, gradient, key, finite = self._alone(
-            self.training.step,
-            self._samples(inputs, torch.float32),
-            classes_of(labels),
-            self.steps,
-            lr,
-        )
-        # PyTorch counts every forward pass, also those of a step that fails
-        for module in self._updated:
-            assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has seen it
-            module.num_batches_tracked.add_(2 if self.start else 1)
-        if not finite:
-            raise DivergedError(
-                f"step {self.steps + 1}: losses {plus:.6g} and {minus:.6g}, learning rate times g "
-                f"= {lr * gradient:.6g}: all must be finite in float32. Lower the learning rate, "
-                "eps or the gradient clip. The weights are those from before the step, up to the "
-                "rounding of sums; running statistics are not"
+        samples, classes = self._samples(inputs, torch.float32), classes_of(labels)
+        with self._lock, uninterrupted():  # else a signal could come between the step and its count
+            plus, minus, gradient, key, finite = called(
+                self.training.step, samples, classes, self.steps, lr
             )
-        self.steps += 1
-        self.last = self.info(plus, minus, key, gradient)
-        return self.last
+            self._note_moved()
+            # PyTorch counts every forward pass, also those of a step that fails
+            for module in self._updated:
+                assert module.num_batches_tracked is not None  # noqa: S101 - the layer table has it
+                module.num_batches_tracked.add_(2 if self.start else 1)
+            if not finite:
+                raise DivergedError(
+                    f"step {self.steps + 1}: losses {plus:.6g} and {minus:.6g}, learning rate times"
+                    f" g = {lr * gradient:.6g}: all must be finite in float32. Lower the learning "
+                    "rate, eps or the gradient clip. The weights are those from before the step, "
+                    "up to the rounding of sums; running statistics are not"
+                )
+            self.steps += 1
+            self.last = info = self.info(plus, minus, key, gradient)
+        return info
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits, float32 [B, classes].
@@ -179,16 +181,25 @@ class NativeElasticZO(EngineTraining):
         """
         self._require_shared()
         samples = self._samples(inputs, torch.float32)
-        return torch.from_numpy(self._alone(self.training.forward, samples))
+        with self._lock:
+            return torch.from_numpy(called(self.training.forward, samples))
 
     def perturb_(self, key: int, factor: float) -> None:
         """Add ``factor`` z(key) to the weights before the tail; z is standard normal.
 
         Raises:
-            UsageError: the model's tensors were replaced.
+            UsageError: the factor is not finite, or the model's tensors were replaced.
         """
+        if not is_finite(factor):
+            raise UsageError(f"factor = {factor!r}: must be a finite number")
         self._require_shared()
-        self._alone(self.training.move, key, factor)
+        with self._lock, uninterrupted():
+            called(self.training.move, whole_seed(key) % (1 << 64), factor)
+            self._note_moved()
+
+    def _note_moved(self) -> None:
+        """Tell autograd that the weights have changed, which it did not see."""
+        torch.autograd.graph.increment_version(self._weights)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a resumed run, without the weights."""
@@ -196,9 +207,10 @@ class NativeElasticZO(EngineTraining):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from the result of ``state_dict``."""
-        self.seed, self.steps = state["seed"], state["steps"]
-        self.param_groups[0]["lr"] = state["lr"]
-        self.training.seed = self.seed % (1 << 64)
+        with self._lock:
+            self.seed, self.steps = state["seed"], state["steps"]
+            self.param_groups[0]["lr"] = state["lr"]
+            self.training.seed = self.seed % (1 << 64)
 
 
 def _require_trainable(model: nn.Module) -> None:

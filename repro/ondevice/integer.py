@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from repro.core.errors import UsageError
+from repro.core.signals import uninterrupted
 from repro.core.validation import require_choice, require_whole
 from repro.integer.elasticzo_int8 import Algorithm2, Rules
 from repro.integer.network import IntegerNetwork
 from repro.integer.tensor import IntegerTensor, require_integers
 from repro.methods.step_info import StepInfo
-from repro.ondevice.training import EngineTraining, classes_of
+from repro.ondevice.training import EngineTraining, called, classes_of
 
 SIGNS = ("float", "integer")
 """The rules for the gradient's sign that the engine has; see ``repro.integer.sign``."""
@@ -102,7 +103,7 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
     def step(self, inputs: IntegerTensor, labels: Tensor) -> StepInfo:
         """Do one step of Algorithm 2; see ``ElasticZOInt8.step``.
 
-        Ctrl-C is heard after the step.
+        Ctrl-C is heard after the step. Several threads may use the object; one waits for the other.
 
         Raises:
             UsageError: ``p_zero``, ``b_zo`` or ``b_bp`` is out of range, the batch does not fit
@@ -111,27 +112,26 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         self.check_schedule()
         self._require_shared()
         require_integers(inputs)
-        sign, plus, minus, key, clipped = self._alone(
-            self.training.step,
-            self._samples(inputs.values, torch.int8),
-            self._exponent(inputs),
-            classes_of(labels),
-            self.steps,
-            self.p_zero,
-            self.b_zo,
-            self.b_bp,
-        )
-        self.steps += 1
-        self.last = self.info(plus, minus, key, sign)
-        if self.start == 0:
-            return self.last
-        self.count_restores(clipped, self._zo_weights)
-        self.has_moved |= sign != 0
-        self.warn_if_unmoved()
-        if self.watch is not None:
-            first, second = self.training.passes()
-            self.watch(_logits(*first), _logits(*second), labels)
-        return self.last
+        values = self._samples(inputs.values, torch.int8)
+        classes, exponent = classes_of(labels), self._exponent(inputs)
+        with self._lock:
+            with uninterrupted():  # else a signal could come between the step and its count
+                sign, plus, minus, key, clipped = called(
+                    self.training.step,
+                    *(values, exponent, classes),
+                    *(self.steps, self.p_zero, self.b_zo, self.b_bp),
+                )
+                self.steps += 1
+                self.last = info = self.info(plus, minus, key, sign)
+                if self.start:
+                    self.count_restores(clipped, self._zo_weights)
+                    self.has_moved |= sign != 0
+            if self.start:
+                self.warn_if_unmoved()
+                if self.watch is not None:
+                    first, second = self.training.passes()
+                    self.watch(_logits(*first), _logits(*second), labels)
+        return info
 
     def forward(self, inputs: IntegerTensor) -> IntegerTensor:
         """Return the logits [B, classes], as ``network.forward`` does.
@@ -141,9 +141,9 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
         """
         self._require_shared()
         require_integers(inputs)
-        values = self._samples(inputs.values, torch.int8)
-        values, exponent = self._alone(self.training.forward, values, self._exponent(inputs))
-        return _logits(values, exponent)
+        values, exponent = self._samples(inputs.values, torch.int8), self._exponent(inputs)
+        with self._lock:
+            return _logits(*called(self.training.forward, values, exponent))
 
     def _exponent(self, inputs: IntegerTensor) -> int:
         """Return the sum of the inputs' exponent and the weights', which may be reloaded.
@@ -166,8 +166,9 @@ class NativeElasticZOInt8(Algorithm2, EngineTraining):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from the result of ``state_dict``, of this engine or of PyTorch's method."""
-        super().load_state_dict(state)
-        self.training.seed = self.seed % (1 << 64)
+        with self._lock:
+            super().load_state_dict(state)
+            self.training.seed = self.seed % (1 << 64)
 
 
 def _logits(values: NDArray[np.int8], exponent: int) -> IntegerTensor:

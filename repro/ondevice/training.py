@@ -1,8 +1,7 @@
 """Shared parts of training on the engine, for both number formats."""
 
-from collections.abc import Callable
 from dataclasses import asdict
-from threading import Lock
+from threading import RLock
 from typing import Any, Literal
 
 import torch
@@ -59,7 +58,8 @@ class EngineTraining:
         engine = load_for(instructions)
         layers = layer_table(structure, input_shape)
         self._input_shape = tuple(input_shape)
-        self._lock = Lock()
+        self._lock = RLock()
+        """Held by all that uses ``training``: the engine lets other threads of Python run."""
         self.start = first_bp_layer(structure, layers, partition)
         """Index of the first layer that backpropagation trains, among those with weights."""
         self.training: Any = called(
@@ -79,15 +79,6 @@ class EngineTraining:
         if self.start == 0:
             return StepInfo(plus)
         return StepInfo((plus + minus) / 2, (GradientEstimate(key, plus, minus, gradient),))
-
-    def _alone(self, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Call a method of ``training`` that no other thread may disturb, and return its result.
-
-        Raises:
-            UsageError: as ``called``.
-        """
-        with self._lock:  # the engine lets other threads of Python run
-            return called(function, *arguments)
 
     def _samples(self, inputs: Tensor, dtype: torch.dtype) -> Any:  # noqa: ANN401 - NumPy's
         """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N].
@@ -118,7 +109,8 @@ class EngineTraining:
         The backpropagated part's update counts as ``backward``; ``other`` is the reading of the
         batch.
         """
-        phases: dict[str, float] = self.training.seconds()
+        with self._lock:
+            phases: dict[str, float] = self.training.seconds()
         return phases
 
 
@@ -140,9 +132,11 @@ def called(function: Any, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN
     """Call a function of the engine and return its result.
 
     Raises:
-        UsageError: the engine refuses an argument, and says why.
+        UsageError: the engine refuses an argument, and says why; or its memory is not there.
     """
     try:
         return function(*arguments, **settings)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except MemoryError as error:
+        raise UsageError("not enough memory for the network: give a smaller capacity") from error

@@ -96,14 +96,14 @@ int padded(int batch, int unit) { return batch < 1 ? batch : (batch + unit - 1) 
 class Noise {
    public:
     Noise(const std::string& distribution, const std::string& isa)
-        : kernels_(zo::kernels(isa)), signs_(distribution == "signs") {
+        : kernels_(zo::kernels(isa, false)), signs_(distribution == "signs") {
         if (!signs_ && distribution != "gaussian")
             throw std::invalid_argument("distribution " + distribution +
                                         ": must be gaussian or signs");
     }
 
     Noise(In<float> left, In<float> right, const std::string& isa)
-        : kernels_(zo::kernels(isa)), left_(std::move(left)), right_(std::move(right)) {
+        : kernels_(zo::kernels(isa, false)), left_(std::move(left)), right_(std::move(right)) {
         if (left_.ndim() != 2 || right_.ndim() != 2 || left_.shape(1) != right_.shape(0) ||
             !right_.size())
             throw std::invalid_argument("left and right must be [m, r] and [r, n]");
@@ -284,7 +284,7 @@ NB_MODULE(_engine, m) {
                              network.classes());
             },
             "inputs"_a.noconvert())
-        .def("move", &zo::FloatTraining::move)
+        .def("move", &zo::FloatTraining::move, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("statistics", [](zo::FloatTraining& self) {
             nb::list all;
             for (std::span<float> one : self.network().statistics())
@@ -357,7 +357,7 @@ NB_MODULE(_engine, m) {
                 throw std::invalid_argument(
                     "z and uniform must be as long as theta, uniform empty "
                     "where nothing is rounded");
-            const zo::Kernels& kernels = zo::kernels(isa);
+            const zo::Kernels& kernels = zo::kernels(isa, false);
             zo::LatticePass pass = given;
             pass.uniform = uniform.data();
             nb::gil_scoped_release release;

@@ -96,7 +96,8 @@ void FloatConvolution::run_rows(const FloatWindows& common, const FloatMap& in, 
     constexpr int kColumns = 128;  // of a job
     constexpr int kInputs =
         1 << 15;  // of the windows at a time, to be in the cache for all outputs
-    const int most = std::max(1, kInputs / (4 * kGroup * layer.fan_in()));
+    const int most =
+        int(std::max<std::size_t>(1, kInputs / (std::size_t(4) * kGroup * layer.fan_in())));
     const int rows = layer.rows(), parts = (layer.columns() + kColumns - 1) / kColumns;
     parallel(machine_.threads, long(groups) * rows * parts, [&](long number) {
         const long g = number / parts / rows;

@@ -20,7 +20,7 @@ std::vector<std::int32_t> tap_places(const Layer& l, const FloatMap& map) {
 }
 
 /// Whether ReLU and pooling are done with the sums, if nobody needs to know the maxima's places.
-bool fuses(const Layer& l) {
+bool float_fuses(const Layer& l) {
     return !l.normed && (!l.pools() || (!l.fully_connected() && l.pools_by_two()));
 }
 
@@ -30,7 +30,7 @@ FloatNetwork::Stage::Stage(const Layer& l, const Machine& machine, bool in_tail,
                            Arena& arena)
     : input{{}, l.channels, l.height, l.width, l.padding},
       in_tail(in_tail),
-      fused(!in_tail && fuses(l)),
+      fused(!in_tail && float_fuses(l)),
       convolution(l, input, fused && l.pools(), machine, arena),
       sums{{}, l.outputs, l.rows(), l.columns(), 0} {
     if (l.normed) norm = std::make_unique<FloatNorm>(convolution.layer, machine);
@@ -97,7 +97,7 @@ std::vector<std::span<float>> FloatNetwork::statistics() {
 
 void FloatNetwork::check_training(int batch) const {
     for (const Layer& l : layers_)
-        if (l.normed && !l.norm_frozen && batch * l.rows() * l.columns() < 2)
+        if (l.normed && !l.norm_frozen && std::size_t(batch) * l.rows() * l.columns() < 2)
             throw std::invalid_argument("layer " + l.name +
                                         ": batch norm of one value for each channel, which has no "
                                         "variance: give two samples or more");

@@ -60,7 +60,9 @@ ChannelMoments FloatNorm::moments(int channel, const FloatMap& sums, int batch) 
         return all;
     };
     const float mean = float(about(0).first / count);
-    return {mean, about(mean).second, count};
+    // its error, from adding many numbers far from 0, shows in the second sweep
+    const auto [rest, squares] = about(mean);
+    return {mean + rest / count, squares - rest * rest / count, count};
 }
 
 Affine FloatNorm::by_batch(int channel, const ChannelMoments& moments, const float* parameters) {

@@ -8,7 +8,7 @@
 namespace zo {
 namespace {
 
-constexpr std::size_t kPiece = 4096;  // weights moved at a time
+constexpr std::size_t kMoved = 4096;  // weights moved at a time
 
 }  // namespace
 
@@ -24,8 +24,8 @@ void IntPerturbation::reserve(Arena& arena) {
                 return network_.offset(layer) +
                        std::min<std::size_t>(job * kOutputsOfAJob, l.outputs) * l.fan_in();
             };
-            for (std::size_t i = begin(thread), end = begin(thread + 1); i < end; i += kPiece)
-                pieces.push_back({i, std::min(kPiece, end - i), layer});
+            for (std::size_t i = begin(thread), end = begin(thread + 1); i < end; i += kMoved)
+                pieces.push_back({i, std::min(kMoved, end - i), layer});
         }
         starts.push_back(pieces.size());
     }
@@ -61,7 +61,7 @@ IntMove IntPerturbation::move_of(Piece& piece, int factor, std::span<const std::
 
 std::size_t IntPerturbation::perturb(int factor, std::span<const std::int8_t> from) {
     for_each_piece([=, this](Piece& piece) {
-        std::int8_t own[kPiece];
+        std::int8_t own[kMoved];
         piece.clipped = network_.machine().kernels.move_i8(move_of(piece, factor, from, own));
     });
     std::size_t clipped = 0;
@@ -76,7 +76,7 @@ std::size_t IntPerturbation::perturb(int factor, std::span<const std::int8_t> fr
 
 void IntPerturbation::update(int factor, std::span<const std::int8_t> from, int g, int bits) {
     for_each_piece([=, this](Piece& piece) {
-        std::int8_t own[kPiece];
+        std::int8_t own[kMoved];
         const GradientShift shift(largest_[piece.layer], bits);
         network_.machine().kernels.descend_i8(
             {move_of(piece, factor, from, own), g, shift.k, shift.vanishes});

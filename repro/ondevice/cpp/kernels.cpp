@@ -97,10 +97,10 @@ std::vector<std::string> instruction_sets() {
     return names;
 }
 
-const Kernels& kernels(const std::string& name) {
+const Kernels& kernels(const std::string& name, bool tiles) {
     std::string names;
     for (const Kernels* table : available()) {
-        if ((name == "auto" || table->name == name) && permitted(*table)) return *table;
+        if ((name == "auto" || table->name == name) && (!tiles || permitted(*table))) return *table;
         names += std::string(", ") + table->name;
     }
     throw std::invalid_argument("instruction set " + name + ": this machine has auto" + names);

@@ -342,6 +342,7 @@ struct Kernels {
 std::vector<std::string> instruction_sets();
 
 /// The kernels of that name, or the best for "auto". Throws std::invalid_argument.
-const Kernels& kernels(const std::string& name);
+/// Without `tiles` those kernels are not called that need the permission to use them.
+const Kernels& kernels(const std::string& name, bool tiles = true);
 
 }  // namespace zo

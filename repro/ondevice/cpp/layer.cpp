@@ -37,9 +37,14 @@ void check_alone(const Layer& l) {
             l, "batch norm: eps must be finite and above 0, momentum from 0 to 1");
     // Up to three more for the gap of a FloatMap.
     const std::size_t map = std::size_t(l.padded_height()) * (l.padded_width() + 3);
-    require(l.weights() / l.outputs == std::size_t(l.channels) * l.kernel_height * l.kernel_width &&
-                l.weights() < kMostElements && map * l.channels < kMostElements / kGroup &&
-                map * l.outputs < kMostElements / kGroup,
+    const std::size_t fan_in = std::size_t(l.channels) * l.kernel_height * l.kernel_width;
+    // Of the error of a convolution's sums, with the zeros around it.
+    const std::size_t error =
+        std::size_t(l.height + l.kernel_height - 1) * (l.width + l.kernel_width + 2);
+    require(fan_in < kMostElements && fan_in * l.outputs < kMostElements &&
+                map * l.channels < kMostElements / kGroup &&
+                map * l.outputs < kMostElements / kGroup &&
+                (l.fully_connected() || error * l.outputs < kMostElements / kGroup),
             l, "more than 2^31 elements");
 }
 

@@ -1,10 +1,13 @@
 #include "files.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <system_error>
 
 namespace zo {
 
@@ -32,23 +35,39 @@ void load_bytes(const std::string& path, std::span<char> bytes) {
                                  " bytes");
 }
 
+namespace {
+
+/// The file of a path, of a link the one that it names.
+std::string target_of(const std::string& path) {
+    std::error_code failed;
+    const std::string found = std::filesystem::weakly_canonical(path, failed).string();
+    return failed ? path : found;
+}
+
+/// A temporary file beside it, of this program alone.
+std::string part_of(const std::string& target) {
+    return target + "." + std::to_string(getpid()) + ".part";
+}
+
+}  // namespace
+
 void save_bytes(const std::string& path, std::span<const char> bytes) {
-    const std::string part = path + ".part";
-    std::ofstream file(part, std::ios::binary);
-    file.write(bytes.data(), std::streamsize(bytes.size()));
-    file.close();
-    if (!file || std::rename(part.c_str(), path.c_str()) != 0) {
+    const std::string target = target_of(path), part = part_of(target);
+    std::FILE* const file = std::fopen(part.c_str(), "wb");
+    bool whole = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() &&
+                 std::fflush(file) == 0 && fsync(fileno(file)) == 0;
+    whole = file && std::fclose(file) == 0 && whole;
+    if (!whole || std::rename(part.c_str(), target.c_str()) != 0) {
         std::remove(part.c_str());
         throw std::runtime_error(path + ": cannot be written");
     }
 }
 
 void require_writable(const std::string& path) {
-    const std::string part = path + ".part";
-    const bool existed = std::filesystem::exists(part);
-    if (std::filesystem::is_directory(path) || !std::ofstream(part, std::ios::app))
+    const std::string target = target_of(path), part = part_of(target);
+    if (std::filesystem::is_directory(target) || !std::ofstream(part, std::ios::app))
         throw std::invalid_argument("--save " + path + ": cannot be written");
-    if (!existed) std::remove(part.c_str());
+    std::remove(part.c_str());
 }
 
 }  // namespace zo

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <numeric>
+#include <stdexcept>
 
 #include "../int_convolution.hpp"
 #include "runs.hpp"
@@ -92,6 +93,8 @@ int main(int argc, char** argv) {
             train<FloatRun>(options);
         else
             train<IntRun>(options);
+        if (std::fflush(stdout) != 0 || std::ferror(stdout))
+            throw std::runtime_error("the output cannot be written");
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "zo-train: error: %s\n", error.what());
         return 2;
