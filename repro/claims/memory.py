@@ -168,6 +168,7 @@ def _float_lenet5() -> Iterator[ClaimedMemory]:
         section="abstract, 1, 6",
         printed=1.7,
         slip="; we read the abstract's 1.7 as a misprint of section 6's 0.17",
+        places=" (the abstract and section 1 print 1.7, section 6 prints 0.17)",
     )
     yield from _trained_by_zo(_FP32[32], ("99.2", "89.8"))
     activations = MemoryQuantity("activations", (_FP32[256].pair("full_zo", "full_zo"),))
@@ -247,6 +248,7 @@ def _overall(
     section: str,
     printed: float | None = None,
     slip: str = "",
+    places: str = "",
 ) -> Iterator[ClaimedMemory]:
     """Yield the claim on ElasticZO's largest overhead over all settings."""
     pairs, of_cls2 = (
@@ -258,6 +260,7 @@ def _overall(
     precision = settings[32].precision.upper()
     statement = (
         f"Largest extra memory of ElasticZO over Full ZO: LeNet-5, {precision}, B = 32 and 256"
+        f"{places}"
     )
     for claim, comparison in _entries(
         stem, published, largest, observed=(), section=section, statement=statement
