@@ -161,10 +161,10 @@ def caution(rows: Sequence[ClaimRow]) -> str:
         "reading, were chosen because they give the printed numbers (those figures, and Fig. 3 of "
         f"MeZO). In {len(differing)} of the undecided our result differs: "
         f"{len(differing) - reversed_} published numbers lie outside our interval, and {reversed_} "
-        "rankings are reversed. They are not called *not reproduced* because the paper leaves "
+        "rankings are reversed. They do not count as not reproduced because the paper leaves "
         f"settings open. For {tried} of them we tried other settings, and none explains the "
         f"difference. Of the {tested} statements about training or measured memory, the paper "
-        f"gives every setting of {known}; only these could be *not reproduced*."
+        f"gives every setting of {known}; only these could fail to be reproduced."
     )
 
 
