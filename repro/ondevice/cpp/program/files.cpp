@@ -39,9 +39,9 @@ namespace {
 
 /// The file of a path, of a link the one that it names.
 std::string target_of(const std::string& path) {
-    std::error_code failed;
-    const std::string found = std::filesystem::weakly_canonical(path, failed).string();
-    return failed ? path : found;
+    std::error_code none;  // of a path that is no link
+    const std::filesystem::path link(path), named = std::filesystem::read_symlink(link, none);
+    return none ? path : (link.parent_path() / named).string();
 }
 
 /// A temporary file beside it, of this program alone.
