@@ -543,7 +543,7 @@ def test_a_loss_in_half_precision_is_reported_with_its_spacing(dtype: torch.dtyp
     spacing = float(above) - float(losses[-1])
     (warning,) = caught
     assert f"are {spacing:.2g} apart" in str(warning.message)
-    assert f"multiple of {spacing / 2e-3:.2g}" in str(warning.message)
+    assert f"steps of {spacing / 2e-3:.2g} " in str(warning.message)
 
 
 def test_steps_that_move_nothing_are_reported_once() -> None:
@@ -637,6 +637,44 @@ def test_a_state_of_other_parameter_names_is_refused() -> None:
         other.load_state_dict(state)
 
 
+def test_a_compiled_model_takes_the_state_of_the_model() -> None:
+    model = network()
+    state = MeZO(model.named_parameters(), **SETTINGS).state_dict()
+    wrapped = [(f"_orig_mod.{name}", parameter) for name, parameter in model.named_parameters()]
+    MeZO(wrapped, **SETTINGS).load_state_dict(state)
+
+
+@pytest.mark.parametrize("left", [None, torch.zeros])
+def test_a_closure_that_backpropagates_through_the_model_is_refused(left: Any) -> None:
+    model = network()
+    for parameter in model.parameters():
+        parameter.grad = None if left is None else left(parameter.shape)
+
+    def closure() -> torch.Tensor:
+        with torch.enable_grad():
+            loss = cross_entropy(model(X), Y)
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    with pytest.raises(UsageError, match=r"calls backward\(\)"):
+        MeZO(model.parameters(), **SETTINGS).step(closure)
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+
+
+def test_a_sparse_noise_is_shared_by_optimizers_of_several_chunks() -> None:
+    model = network()
+    noise = SparseNoise(thresholds_of(model.parameters(), 0.5))
+    for chunk in (4, None):
+        own, again = copy.deepcopy(model), copy.deepcopy(model)
+        mezo = MeZO(own.parameters(), noise=noise, chunk=chunk, **SETTINGS)
+        for _ in range(2):
+            mezo.step(loss_of(own))
+        for _ in range(2):
+            other = copy.deepcopy(again)
+            replay(mezo.log, other.parameters(), noise)
+            assert all(map(torch.equal, own.parameters(), other.parameters()))
+
+
 def test_a_closure_may_train_another_model() -> None:
     model, inner = network(), nn.Linear(2, 2)
     descent = torch.optim.SGD(inner.parameters(), lr=0.1)
@@ -652,6 +690,12 @@ def test_a_closure_may_train_another_model() -> None:
     MeZO(model.parameters(), **SETTINGS).step(closure)
     assert inner.weight.grad is not None
     assert torch.equal(inner.weight, before)
+
+
+@pytest.mark.parametrize("number", [2.5, True, torch.tensor(2.5), np.array([1, 2]), np.bool_(1)])
+def test_other_numbers_are_not_whole(number: Any) -> None:
+    with pytest.raises(UsageError, match="must be a whole number of at least 1"):
+        MeZO(network().parameters(), perturbations=number, **SETTINGS)
 
 
 @pytest.mark.parametrize("loss", [np.zeros(2), np.array(["a"])])

@@ -426,9 +426,9 @@ def test_autograd_notices_a_step() -> None:
             loss.backward()
 
 
-@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+@pytest.mark.parametrize("factor", [float("nan"), float("inf"), 1e300])
 def test_a_perturbation_is_finite(factor: float) -> None:
     native = NativeElasticZO(network(), IMAGE, "fc3", lr=LR, eps=EPS)
-    with pytest.raises(UsageError, match=r"factor = (nan|inf): must be a finite number"):
+    with pytest.raises(UsageError, match="must be finite in float32"):
         native.perturb_(1, factor)
     native.perturb_(-1, 0.1)  # keys count modulo 2^64, as seeds do

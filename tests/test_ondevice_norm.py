@@ -193,28 +193,28 @@ def test_statistics_of_points_far_from_the_origin() -> None:
     torch.testing.assert_close(norm.running_var.double(), variance, rtol=1e-4, atol=0)
 
 
-@pytest.mark.slow
 def test_statistics_of_many_pixels_far_from_zero() -> None:
-    """A float32 sum of a million numbers near 100 is off by more than their spread of 0.1."""
+    """A float32 sum of a million numbers near 100 would be off by a hundredth of their spread."""
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 1, 1, bias=False), nn.BatchNorm2d(1), nn.MaxPool2d(256), nn.Flatten(),
-        nn.Linear(1, 2),
+        nn.Conv2d(1, 1, 1, bias=False), nn.BatchNorm2d(1), nn.MaxPool2d(128), nn.Flatten(),
+        nn.Linear(64, 2),
     )  # fmt: skip
     nn.init.ones_(model[0].weight)
-    native = NativeElasticZO(model, (1, 256, 256), 0, lr=0.0, eps=1e-3, capacity=16)
-    images = 100 + 0.1 * torch.randn(16, 1, 256, 256)
-    native.step(images, torch.arange(16) % 2)
+    native = NativeElasticZO(model, (1, 1024, 1024), 0, lr=0.0, eps=1e-3, capacity=16)
+    images = 100 + 0.1 * torch.randn(2, 1, 1024, 1024)
+    native.step(images, torch.arange(2))
     expected = nn.BatchNorm2d(1).double()
     expected(images.double())
     torch.testing.assert_close(
-        model[1].running_mean.double(), expected.running_mean, rtol=1e-6, atol=0
+        model[1].running_mean.double(), expected.running_mean, rtol=1e-7, atol=0
     )
     torch.testing.assert_close(
         model[1].running_var.double(), expected.running_var, rtol=1e-6, atol=0
     )
 
 
+@pytest.mark.slow
 def test_gradients_and_statistics_of_1024_points_are_those_of_float64() -> None:
     model = pointnet()
     exact = copy.deepcopy(model).double()

@@ -35,7 +35,8 @@ MEANINGS: dict[str, str] = {
     NOT_COMPARABLE: "it is about hardware or a model that was not used here",
     UNDECIDED: "the test is inconclusive. There is only one seed, or the interval is too wide or "
     "contains a difference of 0 or the bound, or the runs show too little. Or our result "
-    "*differs*: no setting that we tried explains it, and the paper leaves settings open",
+    "*differs*: the paper leaves settings open, and the mean of none that we tried reaches the "
+    "published number",
     NOT_RUN: "no records test it, or only records of profiles that give no verdict",
 }
 """The meaning of each verdict, for legends."""

@@ -17,25 +17,32 @@ ANY_NUMBER = object()
 """Marks a tuple that may be empty and may hold a value twice."""
 
 
-def require_whole(name: str, value: object, least: int = 0, most: float = math.inf) -> int:
-    """Return ``value`` as Python's ``int`` if within the limits, else raise ``UsageError``.
+def _whole(value: object) -> int | None:
+    """Return ``value`` as Python's ``int`` if it is a whole number, also of NumPy or PyTorch."""
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool"):
+        return None
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
-    NumPy's integers are whole numbers, too.
-    """
-    is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not is_whole or not least <= index(value) <= most:  # type: ignore[arg-type]
+
+def require_whole(name: str, value: object, least: int = 0, most: float = math.inf) -> int:
+    """Return ``value`` as an ``int`` if it is one within the limits, else raise ``UsageError``."""
+    whole = _whole(value)
+    if whole is None or not least <= whole <= most:
         limits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
         # the value is cut, since a damaged file can hold one of any length
         raise UsageError(f"{name} = {value!r:.40}: must be a whole number {limits}")
-    return index(value)  # type: ignore[arg-type]
+    return whole
 
 
 def whole_seed(seed: object) -> int:
-    """Return a seed as Python's ``int``, else raise ``UsageError``; NumPy's integers may be one."""
-    is_whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
-    if not is_whole or not -(1 << 63) <= index(seed) < 1 << 64:  # type: ignore[arg-type]
+    """Return a seed as Python's ``int``, else raise ``UsageError``."""
+    whole = _whole(seed)
+    if whole is None or not -(1 << 63) <= whole < 1 << 64:
         raise UsageError(f"seed = {seed!r}: must be a whole number from -2^63 to 2^64 - 1")
-    return index(seed)  # type: ignore[arg-type]
+    return whole
 
 
 def require_positive_int(name: str, value: object) -> int:

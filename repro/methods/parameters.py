@@ -217,7 +217,7 @@ def split_at(
             train, or no zeroth-order parameter although C is above 0.
     """
     # only for its errors: the order of layers below includes frozen parameters
-    trainable(model.parameters())
+    trainable(model.parameters(), flat=False)
     named = list(model.named_parameters())
     if order is not None:
         place = {key: index for index, key in enumerate(order)}
@@ -261,6 +261,7 @@ def split_at(
             f"partition {partition!r} leaves no parameter to backpropagation: none from "
             f"{layers[start]!r} on has requires_grad=True; use MeZO, or unfreeze them"
         )
+    require_movable(zo_params)
     return zo_params, bp_params
 
 

@@ -146,11 +146,11 @@ class PerturbedWeights:
                 self._shrink(factor, self._own(rates[0][0]) + _DECAY)
 
     def largest_rate(self, decay: float) -> float:
-        """Return the largest rate of an ``update``, whose factors of z the weights can hold.
+        """Return the largest rate of an ``update``: its factors of z must be float32 numbers.
 
-        The factors are also float32 numbers, as the noise is.
+        Rounded weights must also hold them; exact ones compute in a wider format and are cut.
         """
-        formats = {torch.float32, *self._dtypes}
+        formats = {torch.float32, *(() if self.exact else self._dtypes)}
         largest: float = min(torch.finfo(dtype).max for dtype in formats) * (1 - decay)
         return largest * min(1.0, self.eps) if self.exact else largest
 

@@ -137,9 +137,11 @@ class SparseNoise(PiecewiseNoise):
         """Decide in a step's first pass, when the weights are at theta, which are small."""
         if self._masks:
             return
-        for parameter, threshold in zip(parameters, self.thresholds, strict=True):
-            for weights in split(parameter, chunk or default_chunk(parameter.device)):
-                self._masks[weights.data_ptr()] = _packed(weights.abs().float() <= threshold)
+        self._masks = {  # a new one, as a copy of this noise shares the old one
+            weights.data_ptr(): _packed(weights.abs().float() <= threshold)
+            for parameter, threshold in zip(parameters, self.thresholds, strict=True)
+            for weights in split(parameter, chunk or default_chunk(parameter.device))
+        }
 
     def _keep(self, weights: torch.Tensor, moved: torch.Tensor) -> None:
         """Copy ``moved`` to the small weights."""

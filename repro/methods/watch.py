@@ -213,12 +213,17 @@ class FirstStep(TorchFunctionMode):
 
     def _backward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Let a closure train another model, but not the one whose loss it computes."""
-        without = [p for p in self._trained if p.grad is None]
-        if torch.is_grad_enabled():
-            torch.Tensor.backward(*args, **kwargs)  # type: ignore[no-untyped-call]
-        if not torch.is_grad_enabled() or any(p.grad is not None for p in without):
-            for parameter in without:
-                parameter.grad = None
+        before = [p.grad for p in self._trained]
+        for parameter in self._trained:
+            parameter.grad = None
+        try:
+            if torch.is_grad_enabled():
+                torch.Tensor.backward(*args, **kwargs)  # type: ignore[no-untyped-call]
+            reached = any(p.grad is not None for p in self._trained)
+        finally:
+            for parameter, grad in zip(self._trained, before, strict=True):
+                parameter.grad = grad
+        if reached or not torch.is_grad_enabled():
             raise UsageError(
                 "the closure calls backward(): zeroth-order methods compute no gradient from it, "
                 "and ElasticZO calls backward() itself; return the loss and do nothing else, or "
@@ -243,10 +248,11 @@ class FirstStep(TorchFunctionMode):
         """
         if self._coarse is not None:
             value, kind = float(self._coarse), torch.finfo(self._coarse.dtype)
-            spacing = max(kind.smallest_normal, 2.0 ** math.frexp(value)[1] / 2) * kind.eps
+            binade = 2.0 ** math.frexp(value)[1] / 2 if value else 0.0
+            spacing = max(kind.smallest_normal, binade) * kind.eps
             warnings.warn(
                 f"the loss is in {kind.dtype}, whose numbers near {value:.3g} are {spacing:.2g} "
-                f"apart, so every projected gradient is a multiple of {spacing / distance:.2g}, "
+                f"apart, so the projected gradient has steps of {spacing / distance:.2g} and is "
                 "often 0. Compute it in float32, as in cross_entropy(logits.float(), y).",
                 CoarseLossWarning,
                 stacklevel=2,

@@ -262,13 +262,15 @@ class ZerothOrder(torch.optim.Optimizer):
                 "settings"
             )
         for group, its_group in zip(self.param_groups, state["param_groups"], strict=False):
-            names = [of.get("param_names") for of in (group, its_group)]
-            if None not in names and names[0] != names[1]:
-                pairs = zip(*names, strict=False)
-                own_name, its_name = next((a, b) for a, b in pairs if a != b)
+            names, its_names = (list(of.get("param_names") or ()) for of in (group, its_group))
+            # a wrapper such as torch.compile gives other names to the same parameters
+            if names != its_names and sorted(names) == sorted(its_names):
+                name, its_name = next(
+                    (a, b) for a, b in zip(names, its_names, strict=True) if a != b
+                )
                 raise UsageError(
                     f"the state is from a run with the parameter {its_name!r} where this optimizer "
-                    f"has {own_name!r}: give the parameters in the run's order"
+                    f"has {name!r}: give the parameters in the run's order"
                 )
         seed, remembered = state.pop("seed"), state.pop("rule")
         seeds, log = state.pop("seeds"), state.pop("log")
@@ -472,7 +474,7 @@ class ZerothOrder(torch.optim.Optimizer):
         if self._steps_without == _WITHOUT:
             warnings.warn(
                 f"in {_WITHOUT} steps in a row both losses of every estimate were equal "
-                f"({estimates[0].loss_plus!r}), so nothing is learned: the closure computes with "
+                f"({estimates[0].loss_plus!r}), so these teach nothing: the closure computes with "
                 f"other tensors than the trained ones, eps = {self.eps:g} moves the loss by less "
                 "than its rounding, or the loss no longer depends on the weights",
                 NothingMovesWarning,

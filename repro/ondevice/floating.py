@@ -10,7 +10,6 @@ from repro.core.errors import UsageError
 from repro.core.names import Activations
 from repro.core.signals import uninterrupted
 from repro.core.validation import (
-    is_finite,
     require_choice,
     require_not_negative,
     require_positive,
@@ -190,8 +189,8 @@ class NativeElasticZO(EngineTraining):
         Raises:
             UsageError: the factor is not finite, or the model's tensors were replaced.
         """
-        if not is_finite(factor):
-            raise UsageError(f"factor = {factor!r}: must be a finite number")
+        if not abs(factor) <= torch.finfo(torch.float32).max:
+            raise UsageError(f"factor = {factor!r}: must be finite in float32")
         self._require_shared()
         with self._lock, uninterrupted():
             called(self.training.move, whole_seed(key) % (1 << 64), factor)
@@ -217,13 +216,18 @@ def _require_trainable(model: nn.Module) -> None:
     """Check that the engine trains every parameter as PyTorch would.
 
     Raises:
-        UsageError: a parameter is frozen, not float32 or not on the CPU.
+        UsageError: a parameter is frozen, an inference tensor, not float32 or not on the CPU.
     """
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             raise UsageError(
                 f"parameter {name} has requires_grad = False, and the engine trains every "
                 "parameter; unfreeze it, or use repro.methods.elasticzo.ElasticZO"
+            )
+        if parameter.is_inference():
+            raise UsageError(
+                f"parameter {name} was made under torch.inference_mode, so it cannot be changed: "
+                "load or clone the model outside of it"
             )
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise UsageError(

@@ -96,6 +96,8 @@ class ClaimRow:
     """Our value with that correction."""
     reason: str
     """How our value was obtained and, if it differs, the suspected cause."""
+    inconclusive: str
+    """Why the value decides nothing; empty if it does."""
     setting_unknown: tuple[str, ...]
     """Settings that affect the result but are missing in the paper or in our copy of it."""
     plausible: tuple[float, float] | None
@@ -147,6 +149,8 @@ class ClaimRow:
     def differs(self) -> bool:
         """Whether the published number, or a difference of 0, lies outside our interval."""
         if self.difference is None or self.interval is None:
+            return False
+        if self.inconclusive:
             return False
         above, below = self.difference > self.interval, self.difference < -self.interval
         return {"equals": above or below, "at least": below, "at most": above}[self.relation]
@@ -314,6 +318,7 @@ def _row(
         correction=claim.correction or (finding.correction if label == CORRECTED else ""),
         corrected=finding.corrected if label == CORRECTED else None,
         reason=reason,
+        inconclusive=finding.inconclusive,
         setting_unknown=claim.unknown,
         plausible=finding.plausible if claim.unknown else None,
         interval_kind=kind if interval is not None else None,

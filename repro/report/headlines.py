@@ -1,6 +1,5 @@
 """The most important statements, as the README's table and its scorecard."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from repro.claims.verdict import (
     NOT_DECIDABLE,
     NOT_REPRODUCED,
     REPRODUCED,
-    UNDECIDED,
 )
 from repro.report import formatting
 from repro.report.claims_table import ClaimRow
@@ -68,9 +66,8 @@ def headline_ours(row: ClaimRow) -> tuple[str, str]:
     if row.verdict == NOT_DECIDABLE and row.plausible:
         low, high = row.plausible
         notes.append(f"{low:.3g} to {high:.3g} {unit}, depending on {row.setting_unknown[0]}")
-    is_open = row.verdict == UNDECIDED and row.p_value is not None
-    if is_open and (row.difference or 0.0) > (row.interval or math.inf):  # of a ranking
-        notes.append("but BP had learnt too little to compare with")
+    if row.inconclusive:
+        notes.append(row.inconclusive)
     return ours, "; ".join(notes)
 
 

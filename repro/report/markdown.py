@@ -162,9 +162,9 @@ def caution(rows: Sequence[ClaimRow]) -> str:
         f"MeZO). In {len(differing)} of the undecided our result differs: "
         f"{len(differing) - reversed_} published numbers lie outside our interval, and {reversed_} "
         "rankings are reversed. They do not count as not reproduced because the paper leaves "
-        f"settings open. For {tried} of them we tried other settings, and none explains the "
-        f"difference. Of the {tested} statements about training or measured memory, the paper "
-        f"gives every setting of {known}; only these could fail to be reproduced."
+        f"settings open. For {tried} of them we tried other settings, and the mean of none reaches "
+        f"the published number. Of the {tested} statements about training or measured memory, the "
+        f"paper gives every setting of {known}; only these could fail to be reproduced."
     )
 
 

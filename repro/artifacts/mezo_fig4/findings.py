@@ -177,7 +177,7 @@ def _order(setting: TaskRuns) -> Finding:
         "A9-order",
         spread.mean,
         reason,
-        inconclusive=nothing,
+        inconclusive="BP had learnt too little to compare with" if nothing else "",
         n_seeds=spread.n_seeds,
         interval=None if spread.interval is None else hypot(spread.interval, chance),
         profile=setting.profile,

@@ -59,10 +59,15 @@ ChannelMoments FloatNorm::moments(int channel, const FloatMap& sums, int batch) 
         });
         return all;
     };
-    const float mean = float(about(0).first / count);
-    // its error, from adding many numbers far from 0, shows in the second sweep
-    const auto [rest, squares] = about(mean);
-    return {mean + rest / count, squares - rest * rest / count, count};
+    float mean = float(about(0).first / count);
+    Pair all = about(mean);
+    // A sum of many numbers far from 0 is off. Where this shows, the sum of what is left gives the
+    // error of the mean.
+    for (int turn = 0; turn < 3 && all.first * all.first > 1e-3 * all.second * count; ++turn) {
+        mean += float(all.first / count);
+        all = about(mean);
+    }
+    return {mean + all.first / count, all.second - all.first * all.first / count, count};
 }
 
 Affine FloatNorm::by_batch(int channel, const ChannelMoments& moments, const float* parameters) {

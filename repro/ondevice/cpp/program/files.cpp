@@ -39,9 +39,14 @@ namespace {
 
 /// The file of a path, of a link the one that it names.
 std::string target_of(const std::string& path) {
-    std::error_code none;  // of a path that is no link
-    const std::filesystem::path link(path), named = std::filesystem::read_symlink(link, none);
-    return none ? path : (link.parent_path() / named).string();
+    std::filesystem::path found(path);
+    for (int links = 0; links < 40; ++links) {
+        std::error_code none;  // of a path that is no link
+        const std::filesystem::path named = std::filesystem::read_symlink(found, none);
+        if (none) break;
+        found = found.parent_path() / named;
+    }
+    return found.string();
 }
 
 /// A temporary file beside it, of this program alone.
