@@ -155,8 +155,8 @@ _PARTS = 6
 def findings(records: Sequence[Record]) -> "list[Finding]":
     """Return the finding for the artifact's single statement.
 
-    Its plausible range spans all runs, as the paper does not say over which it counted. A single
-    epoch is no reading: the statement is about training (section 5.2).
+    Its plausible range spans the means over seeds of all runs, as the paper does not say over which
+    it counted. A single epoch is no reading: the statement is about training (section 5.2).
     """
     from repro.claims.statistics import estimate, prediction_half_width
     from repro.claims.verdict import Finding
@@ -181,7 +181,7 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
     epochs = [epoch for group in found.values() for epoch in mean_by_epoch(group, _RIGHT)]
     runs = groups(records).values()
     every = [epoch for group in runs for epoch in mean_by_epoch(group, _RIGHT)]
-    by_run = [share(record, _RIGHT) for group in runs for record in group.records]
+    means = [fmean(share(record, _RIGHT) for record in group.records) for group in runs]
     reached = sum(epoch >= _PUBLISHED for epoch in every)
     mean = estimate(seeds)
     parts = ", ".join(
@@ -210,7 +210,7 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
             interval=mean.interval,
             profile=min((group.profile for group in found.values()), key=rank),
             prediction=prediction_half_width(seeds),
-            plausible=(min(by_run), max(by_run)),
+            plausible=(min(means), max(means)),
             engine=" and ".join(sorted({group.engine for group in found.values()})),
         )
     ]
