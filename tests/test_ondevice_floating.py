@@ -432,3 +432,10 @@ def test_a_perturbation_is_finite(factor: float) -> None:
     with pytest.raises(UsageError, match="must be finite in float32"):
         native.perturb_(1, factor)
     native.perturb_(-1, 0.1)  # keys count modulo 2^64, as seeds do
+
+
+def test_a_model_made_under_inference_mode_is_refused() -> None:
+    with torch.inference_mode():
+        model = network()
+    with pytest.raises(UsageError, match=r"torch\.inference_mode"):
+        NativeElasticZO(model, IMAGE, "fc3", lr=LR, eps=EPS)

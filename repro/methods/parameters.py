@@ -119,7 +119,7 @@ def parameter_groups(parameters: Parameters, *, flat: bool = True) -> list[dict[
                     f"{named} is in parameter groups {seen[parameter]} and {number}: give it to "
                     "one of them"
                 )
-            _require_movable(named, parameter, flat=flat)
+            require_changeable(named, parameter, flat=flat)
             seen[parameter] = number
             kept.append(entry)
         if not kept:
@@ -138,13 +138,18 @@ def require_movable(parameters: Sequence[torch.Tensor]) -> None:
         UsageError: see ``parameter_groups``.
     """
     for parameter in parameters:
-        _require_movable("a parameter", parameter, flat=True)
+        require_changeable("a parameter", parameter, flat=True)
     if parameters:
         _require_apart(parameters)
 
 
-def _require_movable(named: str, parameter: torch.Tensor, *, flat: bool) -> None:
-    """Refuse a parameter that cannot be changed in place."""
+def require_changeable(named: str, parameter: torch.Tensor, *, flat: bool) -> None:
+    """Refuse a parameter that cannot be changed in place.
+
+    Raises:
+        UsageError: it is an inference tensor, complex or, if it must be ``flat``, in a format
+            without arithmetic or not contiguous.
+    """
     if parameter.is_inference():
         raise UsageError(
             f"{named} was made under torch.inference_mode, so it cannot be changed: load or clone "

@@ -154,6 +154,12 @@ class ZerothOrder(torch.optim.Optimizer):
         """The estimator, the same in all steps, as the log holds it."""
         return self.log.estimator
 
+    @property
+    def _distance(self) -> float:
+        """Distance between the two weights of an estimate along z, such as 2 eps."""
+        first, last = OFFSETS[self.estimator]
+        return (first - last) * self.eps
+
     def __getstate__(self) -> dict[str, Any]:
         """Return everything that a copy needs; torch's method leaves out what it does not know."""
         state = self.__dict__.copy()
@@ -366,8 +372,7 @@ class ZerothOrder(torch.optim.Optimizer):
             losses = self._processes.mean(seed, losses)
             for offset, value in zip(offsets, losses, strict=True):
                 self._finite(value, offset, seed)
-        first, last = offsets
-        gradient = (losses[0] - losses[1]) / ((first - last) * self.eps)
+        gradient = (losses[0] - losses[1]) / self._distance
         clipped = max(-self.clip, min(self.clip, gradient))
         return GradientEstimate(seed, losses[0], losses[1], clipped)
 
@@ -400,8 +405,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Warn or raise an error before the first update of a weight."""
         if self._first is not None:
             self._check_order(list(self._first.order))
-            first, last = OFFSETS[self.estimator]
-            self._first.warn(self.zo_params, (first - last) * self.eps)
+            self._first.warn(self.zo_params, self._distance)
             self._first = None
 
     def _check_order(self, order: Sequence[int]) -> None:

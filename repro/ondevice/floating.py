@@ -16,6 +16,7 @@ from repro.core.validation import (
     whole_seed,
 )
 from repro.methods.elasticzo import ACTIVATION_WEIGHTS
+from repro.methods.parameters import require_changeable
 from repro.methods.step_info import DivergedError, StepInfo
 from repro.ondevice.layers import norms
 from repro.ondevice.training import EngineTraining, called, classes_of
@@ -224,11 +225,7 @@ def _require_trainable(model: nn.Module) -> None:
                 f"parameter {name} has requires_grad = False, and the engine trains every "
                 "parameter; unfreeze it, or use repro.methods.elasticzo.ElasticZO"
             )
-        if parameter.is_inference():
-            raise UsageError(
-                f"parameter {name} was made under torch.inference_mode, so it cannot be changed: "
-                "load or clone the model outside of it"
-            )
+        require_changeable(f"parameter {name}", parameter, flat=False)
         if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
             raise UsageError(
                 f"parameter {name} is {parameter.dtype} on {parameter.device}, and the engine "
