@@ -111,8 +111,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     - ``run``: one training run. The point names data set, precision and method. The metrics are
       its curves and its settings.
     """
-    from repro.artifacts.shared.training_runs import results, scratch_runs
-    from repro.training.experiments import TrainingBudget
+    from repro.artifacts.shared.training_runs import TrainingBudget, results, scratch_runs
 
     runs = scratch_runs(
         config,

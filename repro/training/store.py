@@ -23,7 +23,7 @@ from repro.training.run import NetworkRun, TrainingRun
 # not ondevice: its float32 runs name it in their keys; in integers it has PyTorch's bits
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
 """Subpackages whose code decides the outcome of a run."""
-_RUNS_ALONE = ("training/hyperparameters.py", "training/experiments.py")
+_RUNS_ALONE = ("training/hyperparameters.py",)
 """Files that only decide which runs exist: their settings are part of a run's own key."""
 
 

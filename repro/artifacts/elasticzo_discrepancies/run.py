@@ -24,6 +24,7 @@ from repro.artifacts.elasticzo_discrepancies.causes import FIRST, TABLE_2, VIEWS
 from repro.artifacts.shared.ablation import Ablation, change, run_ablations
 from repro.artifacts.shared.images import ImageRuns, TrainingRuns
 from repro.artifacts.shared.training_runs import (
+    TrainingBudget,
     by_engine,
     image_runs,
     recorded_or_made,
@@ -40,7 +41,6 @@ from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
 from repro.training.build import build_learner, quantised_levels
-from repro.training.experiments import TrainingBudget
 from repro.training.run import NetworkRun
 from repro.training.split import Split
 from repro.training.store import CheckpointStore

@@ -16,9 +16,14 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.elasticzo_search import Config
 from repro.artifacts.elasticzo_search.selection import Group, best
 from repro.artifacts.shared.ablation import change
-from repro.artifacts.shared.training_runs import results
+from repro.artifacts.shared.images import RotatedRuns
+from repro.artifacts.shared.training_runs import (
+    TrainingBudget,
+    results,
+    rotated_run,
+    scratch_run,
+)
 from repro.core.names import MethodName, Precision
-from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
 from repro.training.hyperparameters import family
 from repro.training.run import FloatSettings, IntegerSettings, NetworkRun
 from repro.training.task import vision_task
@@ -98,27 +103,17 @@ def _base(
     seed: int,
     settings: FloatSettings | IntegerSettings,
 ) -> NetworkRun:
-    if vision_task(problem).angle is not None:
-        return fine_tuning(
-            problem,
-            precision,
-            method,
-            settings,
-            seed=seed,
+    task = vision_task(problem)
+    if task.pixels_of is not None and task.angle is not None:
+        runs = RotatedRuns(
             epochs=config.fine_tuning_epochs,
             integer_pretraining_epochs=config.integer_pretraining_epochs,
-            pretraining_items=config.image_items,
+            image_items=config.image_items,
             device=config.device,
         )
-    return from_scratch(
-        problem,
-        precision,
-        method,
-        settings,
-        seed=seed,
-        images=TrainingBudget(
-            config.epochs if precision == "fp32" else config.integer_epochs, config.image_items
-        ),
-        clouds=TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points),
-        device=config.device,
-    )
+        return rotated_run(runs, task.pixels_of, task.angle, precision, method, seed, settings)
+    epochs = config.epochs if precision == "fp32" else config.integer_epochs
+    budget = TrainingBudget(epochs, config.image_items)
+    if task.of_clouds:
+        budget = TrainingBudget(config.cloud_epochs, config.cloud_items, config.cloud_points)
+    return scratch_run(problem, precision, method, seed, budget, settings, device=config.device)

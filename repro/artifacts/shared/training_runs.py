@@ -1,19 +1,30 @@
 """Turn training runs into results, and the papers' tables into training runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
 from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
-from repro.training.experiments import TrainingBudget, fine_tuning, from_scratch
-from repro.training.hyperparameters import tuned_hyperparameters
-from repro.training.run import NetworkRun, as_recorded
+from repro.measurement.device import Device
+from repro.training.hyperparameters import PRE_TRAINING, tuned_hyperparameters
+from repro.training.run import IntegerSettings, NetworkRun, Settings, as_recorded
 from repro.training.task import vision_task
 
 Task = TypeVar("Task")
+
+
+@dataclass(frozen=True)
+class TrainingBudget:
+    """The amount of training in a run."""
+
+    epochs: int
+    items: int | None = None
+    """Number of items of the training split; by default all."""
+    points: int | None = None
+    """Number of points of each cloud; by default all."""
 
 
 def results(
@@ -107,36 +118,70 @@ def scratch_runs(
     for dataset, precision, method, seed in product(datasets, precisions, methods, runs.seeds):
         if (precision, method) == ("int8_star", "full_bp"):
             continue
-        if vision_task(dataset).of_clouds and precision != "fp32":
+        of_clouds = vision_task(dataset).of_clouds
+        if of_clouds and precision != "fp32":
             continue
-        yield from_scratch(
-            dataset,
-            precision,
-            method,
-            tuned_hyperparameters(dataset, precision, method),
-            seed=seed,
-            images=images,
-            clouds=clouds,
-            augmentation=augmentation,
-            device=runs.device,
+        run = scratch_run(
+            dataset, precision, method, seed, clouds if of_clouds else images, device=runs.device
         )
+        yield replace(run, augmentation=augmentation) if of_clouds else run
 
 
-def rotated_run(
-    runs: RotatedRuns, dataset: str, angle: int, precision: Precision, method: MethodName, seed: int
+def scratch_run(
+    task: str,
+    precision: Precision,
+    method: MethodName,
+    seed: int,
+    budget: TrainingBudget,
+    settings: Settings | None = None,
+    *,
+    device: Device = "cpu",
 ) -> NetworkRun:
-    """Return the run of Table 2 at the tuned hyperparameters; ``dataset`` is the upright set."""
-    task = f"rotated_{dataset}_{angle}"
-    return fine_tuning(
+    """Return a run from random weights, at the tuned hyperparameters unless ``settings`` is given.
+
+    ``task`` is any unrotated set.
+    """
+    return NetworkRun(
         task,
         precision,
         method,
-        tuned_hyperparameters(task, precision, method),
+        settings or tuned_hyperparameters(task, precision, method),
+        budget.epochs,
+        seed,
+        train_items=budget.items,
+        points=budget.points,
+        device=device,
+    )
+
+
+def rotated_run(
+    runs: RotatedRuns,
+    dataset: str,
+    angle: int,
+    precision: Precision,
+    method: MethodName,
+    seed: int,
+    settings: Settings | None = None,
+) -> NetworkRun:
+    """Return a run of Table 2, at the tuned hyperparameters unless ``settings`` is given.
+
+    It is pre-trained on ``dataset``, the upright set, by one epoch of BP with Adam in float32 and
+    by NITI's integer BP in INT8 (ElasticZO paper, section 5.1.2).
+    """
+    task = f"rotated_{dataset}_{angle}"
+    start = NetworkRun(
+        task=dataset,
+        precision="fp32" if precision == "fp32" else "int8",
+        method="full_bp",
+        settings=PRE_TRAINING if precision == "fp32" else IntegerSettings(),
+        epochs=1 if precision == "fp32" else runs.integer_pretraining_epochs,
         seed=seed,
-        epochs=runs.epochs,
-        integer_pretraining_epochs=runs.integer_pretraining_epochs,
-        pretraining_items=runs.image_items,
+        train_items=runs.image_items,
         device=runs.device,
+    )
+    settings = settings or tuned_hyperparameters(task, precision, method)
+    return NetworkRun(
+        task, precision, method, settings, runs.epochs, seed, device=runs.device, start=start
     )
 
 
