@@ -153,6 +153,9 @@ def test_a_split_is_tokenised_once_for_each_tokenizer(monkeypatch: pytest.Monkey
     assert (first.tokens == again.tokens).all()
     load_tokenised("yesno-facts", "validation", tokenizer([*WORDS, "lives"]))
     assert calls == [500, 500]
+    monkeypatch.setattr(tokens, "source_sha256", lambda _: "other code")
+    load_tokenised("yesno-facts", "validation", tokenizer())
+    assert calls == [500, 500, 500]
 
 
 @pytest.mark.usefixtures("caches")

@@ -10,7 +10,7 @@ from huggingface_hub.utils import httpx
 from huggingface_hub.utils._http import default_client_factory
 
 from repro.core.errors import UsageError
-from repro.finetuning.base_models import TINY, fingerprint, load_config, unobtainable
+from repro.finetuning.base_models import TINY, load_config, unobtainable
 from repro.models.tiny import tiny_llama
 
 
@@ -114,19 +114,3 @@ def test_weights_in_the_cache_of_the_hub_need_no_hub(
 def test_a_missing_directory_is_not_looked_for_on_the_hub() -> None:
     with pytest.raises(UsageError, match=r"model \./absent: there is no such file or directory"):
         load_config("./absent")
-
-
-def test_a_directory_does_not_hide_a_model_of_the_catalogue(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved.rename(saved.with_name("smollm2-135m"))
-    monkeypatch.chdir(saved.parent)
-    assert fingerprint("smollm2-135m") == ""  # which is loaded, not the directory
-
-
-def test_other_weights_have_another_fingerprint(saved: Path) -> None:
-    before = fingerprint(str(saved))
-    assert fingerprint(str(saved)) == before
-    (saved / "model.safetensors").write_bytes(b"retrained")
-    assert fingerprint(str(saved)) != before
-    assert fingerprint(TINY) == fingerprint("smollm2-135m") == ""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from made_up import HERE, made
 from reading import numbers
@@ -25,8 +26,10 @@ from repro.artifacts.mezo_fig4 import (
     Config,
     tables,
 )
+from repro.artifacts.mezo_fig4 import controls as controls_module
 from repro.artifacts.mezo_fig4 import plan as plan_module
 from repro.artifacts.mezo_fig4 import run as run_module
+from repro.artifacts.mezo_fig4.controls import Control, zero_shot_controls
 from repro.artifacts.mezo_fig4.findings import findings, of_setting
 from repro.artifacts.mezo_fig4.points import first_reached, settings, value_at
 from repro.artifacts.mezo_fig4.tables import memory as memory_table
@@ -36,11 +39,13 @@ from repro.claims.verdict import verdict
 from repro.core.errors import ReproError, UsageError
 from repro.execution.local import LocalExecutor
 from repro.finetuning.arms import PAPER_ARMS
+from repro.finetuning.step_memory import ArmStep
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, together
 from repro.measurement.result_cache import ResultCache
 from repro.planner.configurations import architecture
 from repro.planner.families import find
+from repro.training.checkpoint import Checkpoint
 
 pytestmark = pytest.mark.usefixtures("kept_prompts")
 
@@ -213,9 +218,15 @@ def test_without_a_budget_bp_sets_it(
 def test_every_model_is_run_where_that_is_asked_for(
     context: Context, measured: dict[tuple[str, str], float]
 ) -> None:
-    measured["mezo_1", "large"] = math.nan  # the run will record that, too
-    config = replace(PLANNED, mezo_models=("large", "small"), every_model=True, arms=("mezo_5",))
+    config = replace(
+        PLANNED, mezo_models=("large", "small"), every_model=True, budget_bytes=0, arms=("mezo_5",)
+    )
     assert set(chosen(config, context)) == {("mezo_5", "large"), ("mezo_5", "small")}
+    measured["mezo_1", "large"] = math.nan  # out of memory
+    planned = plan_module.plan(config, ["boolq"], ResultCache("anew", {}))
+    assert [setup.model for setup in planned.setups] == ["small"]
+    assert [setup.model for setup in planned.too_large] == ["large"]
+    assert [r.metrics["chosen"] for r in planned.results if r.kind == "plan"] == [False, True]
     with pytest.raises(ReproError, match=r"MeZO, n = 5 lacks models, .*:\n  absent: g"):
         plan_module.plan(
             replace(config, mezo_models=("small", "absent")), ["boolq"], context.result_cache
@@ -269,6 +280,24 @@ def test_a_context_that_cuts_a_question_is_refused(context: Context) -> None:
         UsageError, match=r"N = 4: some prompts of .* do not fit; .* give --context \d+"
     ):
         plan_module.plan(replace(SMOKE, context=4), ["yesno-facts"], context.result_cache)
+
+
+def test_a_model_too_large_for_its_control_is_left_out_of_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def exceeded(*_: object, **options: Any) -> None:
+        assert (options["context"], options["batch"]) == (32, 4)
+        raise torch.OutOfMemoryError("too\nmuch")
+
+    monkeypatch.setattr(controls_module, "zero_shot", exceeded)
+    control = Control("yesno-facts", "tiny-llama", "", "float32", context=32, batch=4)
+    metrics = controls_module.evaluate(SMOKE, control)
+    assert metrics == {"out_of_memory": "too much"}
+    monkeypatch.setattr(subprocesses, "run_isolated", lambda _, tasks, **__: [(tasks[0], metrics)])
+    setup = ArmStep("mezo_1", "tiny-llama", "float32", 4, 32, "cpu", 1)
+    cache = ResultCache("test", {})
+    assert not list(zero_shot_controls(SMOKE, ["yesno-facts"], [setup], cache, context))
+    assert "tiny-llama on yesno-facts: zero-shot accuracy left out" in capsys.readouterr().err
 
 
 def test_another_seed_or_learning_rate_repeats_nothing_else(
@@ -342,9 +371,10 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
             yield run, metrics | {"accuracy": [0.5]}
 
     monkeypatch.setattr(run_module, "train_in_subprocesses", trained)
-    monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
+    monkeypatch.setattr(run_module, "sources_of", lambda *_: "")
+    monkeypatch.setattr(run_module, "recorded_sources", lambda *_: {})
     monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
-    monkeypatch.setattr(run_module, "require_held_out", lambda *_: None)
+    monkeypatch.setattr(run_module, "require_items", lambda *_, **__: None)
     results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
     grid = [run for run in made if run.tuning]
     assert [(r.arm, r.lr) for r in grid[:3]] == [("bp", lr) for lr in QUICK.bp_lrs]
@@ -382,16 +412,20 @@ def trainer(
 
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
         monkeypatch.setattr(subprocesses, "train_run", lambda task: metrics(task.run))
-        monkeypatch.setattr(run_module, "fingerprint", lambda _: "")
+        monkeypatch.setattr(run_module, "sources_of", lambda *_: "")
+        monkeypatch.setattr(run_module, "recorded_sources", lambda *_: {})
         monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
-        monkeypatch.setattr(run_module, "require_held_out", lambda *_: None)
+        monkeypatch.setattr(run_module, "require_items", lambda *_, **__: None)
 
     return install
 
 
 @pytest.mark.usefixtures("measured")
 def test_a_gpu_too_small_for_one_arm_is_a_row_and_is_tried_again(
-    context: Context, trainer: Any, capsys: pytest.CaptureFixture[str]
+    context: Context,
+    trainer: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[Any] = []
 
@@ -402,6 +436,14 @@ def test_a_gpu_too_small_for_one_arm_is_a_row_and_is_tried_again(
 
     trainer(metrics)
     config = replace(PLANNED, arms=("bp", "mezo_5"))
+    kept: list[bool] = []
+    removed = Checkpoint.remove
+
+    def counted(self: Checkpoint) -> None:
+        kept.append(False)
+        removed(self)
+
+    monkeypatch.setattr(Checkpoint, "remove", counted)
     for _ in range(2):
         tried.clear()
         results = list(run_module.run(config, context))
@@ -410,6 +452,7 @@ def test_a_gpu_too_small_for_one_arm_is_a_row_and_is_tried_again(
         assert ends["mezo_5"]["accuracy"] == [0.5]
         assert [run.lr for run in tried if run.arm == "bp"] == list(config.bp_lrs)
     assert {run.arm for run in tried} == {"bp"}  # what was done stands
+    assert len(kept) == 2 * (len(config.mezo_lrs) + 1)  # BP may go on from its checkpoints
     assert "BP on small at B = 8, N = 64: CUDA" in capsys.readouterr().err
 
 
@@ -742,6 +785,21 @@ def test_a_single_split_of_the_few_shot_task_is_few_shot_too() -> None:
     one = found([record(r, "fewshot") for r in (*few, *plans)])
     assert one["A9-order"].ours is None
     assert one["A9-order-fewshot"].ours == pytest.approx(6)
+    own = [replace(r, point={**r.point, "dataset": "sst2-k16-mine.toml"}) for r in few]
+    assert found([record(r, "fewshot") for r in (*own, *plans)])["A9-order-fewshot"].ours is None
+
+
+def test_models_that_no_arm_uses_are_not_fetched(
+    context: Context, measured: dict[tuple[str, str], float]
+) -> None:
+    assert measured
+    config = replace(PLANNED, arms=("mezo_1",), bp_models=("absent",), mezo_models=("small",))
+    results = plan_module.plan(config, ["boolq"], context.result_cache).results
+    assert {result.kind for result in results} == {"plan"}
+    with pytest.raises(ReproError, match="BP lacks models"):  # whose step sets the budget
+        plan_module.plan(replace(config, budget_bytes=0), ["boolq"], context.result_cache)
+    with pytest.raises(UsageError, match="budget_bytes = 5 with every_model"):
+        replace(PLANNED, every_model=True, budget_bytes=5)
 
 
 def test_a_task_has_one_name_in_records() -> None:

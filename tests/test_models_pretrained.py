@@ -37,6 +37,7 @@ from transformers import (
 
 from repro.core.errors import ReproError, UsageError
 from repro.core.paths import sha256_of
+from repro.finetuning.base_models import unobtainable
 from repro.models import pretrained
 from repro.models.gguf_header import read_header
 from repro.models.pretrained import ARCHITECTURES, converted, load_pretrained
@@ -701,3 +702,11 @@ def test_a_damaged_directory_is_explained(damage: Callable[[Path], None], tmp_pa
     directory = directory.rename(tmp_path / "own")
     with pytest.raises(ReproError, match=r"no causal language model .*give a directory"):
         load_pretrained(str(directory))
+
+
+def test_a_damaged_conversion_is_told_before_its_weights_are_read(tmp_path: Path) -> None:
+    gguf = tmp_path / "model.gguf"
+    write_gguf("llama", random_model("llama"), gguf)
+    (converted(gguf) / "config.json").write_text("{")
+    assert "the converted model" in (reason := unobtainable(str(gguf)))
+    assert reason.endswith("remove the directory")

@@ -211,6 +211,9 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
     names = ("steps", "accuracy", "loss", "train_loss")
     assert [resumed[name] for name in names] == [whole[name] for name in names]
     assert len(set(whole["loss"])) == 4
+    if run == replace(TEXT, lr=run.lr, arm=run.arm):  # prompts of up to 48 tokens
+        assert whole["truncated"] == {"training": 0, "final": 0}
+        assert whole["items"]["tuning"] == TEXT.tuning_items
 
 
 @pytest.mark.usefixtures("made_up_mnist", "in_this_process")
@@ -420,11 +423,30 @@ def test_tasks_have_one_name_and_some_arm_to_train_them() -> None:
         Config(tasks=("sst2-k16",), seeds=(7,))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"context": 1 << 20}, r"N = 1048576: tiny-llama has \d+ positions"),
+        ({"context": 4}, r"more than N = 4; \d+ prompts of task yesno-facts do not fit"),
+        ({"tuning_items": 5000}, r"5000 training items are to be held out"),
+        ({"text_batch": 5000}, r"\d+ training items remain, fewer than the batch size B = 5000"),
+    ],
+)
 @pytest.mark.usefixtures("made_up_mnist")
-def test_a_model_with_too_few_positions_is_refused_before_the_first_task(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+def test_a_text_task_that_cannot_be_trained_is_refused_before_the_first_task(
+    wrong: dict[str, Any], said: str, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "_compared", lambda *_: pytest.fail("a task was begun"))
-    config = replace(SMOKE, tasks=("mnist", "yesno-facts"), context=1 << 20)
-    with pytest.raises(UsageError, match=r"N = 1048576: tiny-llama has \d+ positions"):
+    monkeypatch.setattr(run_module, "build", lambda: None)
+    config = replace(SMOKE, tasks=("mnist", "yesno-facts"), **wrong)
+    with pytest.raises(UsageError, match=said):
         list(run_module.run(config, context))
+
+
+def test_a_run_whose_directions_the_engine_draws_is_that_engines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = TEXT.key(), IMAGES.key(), replace(TEXT, device="cuda").key()
+    monkeypatch.setattr(training_module, "module_path", lambda: Path("other/engine.so"))
+    after = TEXT.key(), IMAGES.key(), replace(TEXT, device="cuda").key()
+    assert [one == other for one, other in zip(before, after, strict=True)] == [False, True, True]

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from repro.core.errors import ReproError
 from repro.core.names import Dtype
-from repro.data.language_models import DATA_SETS
 from repro.measurement.device import Device
 from repro.models.pretrained import (
     Pretrained,
@@ -62,8 +61,9 @@ def load_config(name: str) -> "PreTrainedConfig":
         from repro.models.tiny import tiny_config
 
         return tiny_config()
-    with explained(name):
-        config: PreTrainedConfig = AutoConfig.from_pretrained(transformers_name(name))
+    place = transformers_name(name)
+    with explained(place):
+        config: PreTrainedConfig = AutoConfig.from_pretrained(place)
     return config
 
 
@@ -91,8 +91,9 @@ def load_tokenizer(name: str) -> "PreTrainedTokenizerBase":
         from repro.models.tiny import tiny_tokenizer
 
         return tiny_tokenizer()
-    with explained(name):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(transformers_name(name))
+    place = transformers_name(name)
+    with explained(place):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(place)
     return tokenizer
 
 
@@ -127,21 +128,6 @@ def unobtainable(name: str) -> str:
     except ReproError as error:
         return str(error)
     return ""
-
-
-def fingerprint(name: str) -> str:
-    """Return an identifier of the weights that ``name`` refers to now, which may change later.
-
-    For a model on the hub it is the commit; for a directory or a file, sizes and modification
-    times. It is empty for the models of the catalogue, which never change.
-    """
-    if name == TINY or name in {dataset.name for dataset in DATA_SETS}:
-        return ""
-    path = Path(name)
-    if path.exists():
-        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-        return " ".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
-    return str(load_config(name)._commit_hash)
 
 
 def _require_weights(place: str) -> None:

@@ -28,6 +28,7 @@ from repro.finetuning.items import Items, load_items
 from repro.finetuning.learner import LanguageModelLearner, prepared
 from repro.finetuning.replay import weights_sha256
 from repro.finetuning.run import LanguageModelRun, PromptRun
+from repro.finetuning.sources import require_sources
 from repro.measurement.device import require_device
 from repro.memory.fake_models import partition_before
 from repro.memory.setting import Setting
@@ -43,9 +44,10 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.
-        ReproError: the model or the data cannot be obtained.
+        ReproError: the model or the data cannot be obtained, or changed since the run was made.
     """
     require_device(run.device)
+    require_sources(run.sources, run.model, run.dataset, run.seed)
     pretrained = load_base(run.model, run.dtype)
     items = load_items(
         task_of_seed(run.dataset, run.seed),
@@ -76,7 +78,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
         found = _curve_metrics(curve, run, data, flops)
         if run.tuning:
             return found
-        found |= {"base_sha256": base, **_items(items, run), **final}
+        found |= {"base_sha256": base, **counts_of(items, run.context), **final}
         log = learner.log
         return found if log is None else found | {"log": log.packed()}
 
@@ -178,11 +180,11 @@ def _curve_metrics(
     }
 
 
-def _items(items: Items, run: LanguageModelRun) -> dict[str, Any]:
-    """Count the items, and the prompts cut to fit the context."""
+def counts_of(items: Items, context: int) -> dict[str, Any]:
+    """Count the items, and the prompts cut to fit the context, for a record."""
     truncated = {
-        "training": items.train.truncated(run.context)[items.training],
-        "final": items.validation.truncated(run.context)[items.final],
+        "training": items.train.truncated(context)[items.training],
+        "final": items.validation.truncated(context)[items.final],
     }
     return {
         "items": {n: len(getattr(items, n)) for n in ("training", "tuning", "monitored", "final")},

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,6 @@ import numpy.typing as npt
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.splits import Indices, holdout
-from repro.data.text.rows import Row
 from repro.data.text.task import SPLITS, PromptTask
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit, Tokenizer, load_tokenised
@@ -66,15 +66,37 @@ def obtainable(tasks: Sequence[str]) -> list[str]:
     return found
 
 
-def require_held_out(task: PromptTask, tuning: int) -> None:
-    """Refuse to hold out ``tuning`` training items if the task has too few.
+class _Chosen(NamedTuple):
+    """The rows of a task that are used, as in ``Items``."""
+
+    training: Indices
+    tuning: Indices
+    monitored: Indices
+    final: Indices
+    left_out: Mapping[str, int]
+
+
+def require_items(task: PromptTask, *, tuning: int, monitored: int, final: int, batch: int) -> None:
+    """Refuse a task whose rows do not suffice, before anything is measured or trained on it.
+
+    Args:
+        task: the task.
+        tuning: number of training items held out for tuning.
+        monitored: number of validation items evaluated during training.
+        final: number of validation items evaluated at the end.
+        batch: B, prompts of a step.
 
     Raises:
-        UsageError: it has no more than these; the message says what to do.
+        UsageError: more items are to be held out than exist, a sample lacks an answer, or fewer
+            than ``batch`` items remain to train on.
+        ReproError: the set cannot be obtained or is damaged.
     """
-    if task.tuning is None:
-        texts = [task.identity(row) for row in task.rows("train")[0]]
-        _candidates(task, _apart(task, texts, task.rows("validation")[0]), tuning)
+    left = len(_choose(task, tuning=tuning, monitored=monitored, final=final).training)
+    if left < batch:
+        raise UsageError(
+            f"task {task.name}: {left} training items remain, fewer than the batch size B = "
+            f"{batch}; give a smaller batch, hold out fewer items (--tuning-items), or add rows"
+        )
 
 
 def load_items(
@@ -105,11 +127,29 @@ def load_items(
     """
     task = get_task(dataset)
     sources = {split: task.fingerprint(split) for split in SPLITS}
+    chosen = _choose(task, tuning=tuning, monitored=monitored, final=final)
+    items = Items(
+        load_tokenised(task, "train", tokenizer),
+        load_tokenised(task, "validation", tokenizer),
+        *chosen,
+    )
+    for split, source in sources.items():
+        task.require_unchanged(split, source)
+    if context is not None:
+        trained = np.union1d(chosen.training, chosen.tuning)
+        _require_fit(task, "train", items.train, trained, context)
+        _require_fit(task, "validation", items.validation, chosen.final, context)
+        _require_fit(task, "validation", items.validation, chosen.monitored, context)
+    return items
+
+
+def _choose(task: PromptTask, *, tuning: int, monitored: int, final: int) -> _Chosen:
     train, trained_on = task.rows("train")
     validation, _ = task.rows("validation")
     labels = [np.array([task.class_of(row) for row in rows]) for rows in (train, validation)]
     texts = [task.identity(row) for row in train]
-    apart = _apart(task, texts, validation)
+    published = {task.identity(row) for row in validation}
+    apart = np.array([text not in published for text in texts], dtype=bool)
     if task.tuning is None:
         candidates = _candidates(task, apart, tuning)
         _, held_out = holdout(labels[0][candidates], tuning)
@@ -121,9 +161,7 @@ def load_items(
     allowed = np.flatnonzero(apart[:trained_on])
     training = np.array([index for index in allowed if texts[index] not in tuned], dtype=np.int64)
     held_out_of_training = len(for_tuning) if task.tuning is None else 0
-    items = Items(
-        train=load_tokenised(task, "train", tokenizer),
-        validation=load_tokenised(task, "validation", tokenizer),
+    chosen = _Chosen(
         training=training,
         tuning=for_tuning,
         monitored=_some(labels[1], monitored),
@@ -133,12 +171,9 @@ def load_items(
             "tuning": len(allowed) - len(training) - held_out_of_training,
         },
     )
-    for split, source in sources.items():
-        task.require_unchanged(split, source)
     for name in ("training", "tuning", "monitored", "final"):
         side = 0 if name in {"training", "tuning"} else 1
-        chosen = labels[side][getattr(items, name)]
-        counts = np.bincount(chosen, minlength=len(task.answers))
+        counts = np.bincount(labels[side][getattr(chosen, name)], minlength=len(task.answers))
         if not counts.all():
             each = zip(task.answers, counts, strict=True)
             found = ", ".join(f"{label!r}: {count}" for label, count in each)
@@ -146,11 +181,7 @@ def load_items(
                 f"{name} items of task {task.name}: some label has none ({found}); give more "
                 "items, or add rows with that label"
             )
-    if context is not None:
-        _require_fit(task, train, items.train, np.union1d(training, for_tuning), context)
-        _require_fit(task, validation, items.validation, items.final, context)
-        _require_fit(task, validation, items.validation, items.monitored, context)
-    return items
+    return chosen
 
 
 def _some(labels: npt.NDArray[np.int64], size: int) -> Indices:
@@ -162,26 +193,19 @@ def _some(labels: npt.NDArray[np.int64], size: int) -> Indices:
 
 
 def _require_fit(
-    task: PromptTask, rows: Sequence[Row], split: TokenisedSplit, items: Indices, context: int
+    task: PromptTask, which: str, split: TokenisedSplit, items: Indices, context: int
 ) -> None:
     too_long = items[split.too_long(context)[items]]
     if len(too_long):
         index = int(too_long[0])
+        row = task.rows(which)[0][index]
         least = int(split.prefix[index] + split.suffix[index])
         what = "the uncut part of the prompt" if task.truncate else "the prompt"
         raise UsageError(
-            f"{rows[index].where}: {what} has {least} tokens, more than N = {context}; "
+            f"{row.where}: {what} has {least} tokens, more than N = {context}; "
             f"{len(too_long)} prompts of task {task.name} do not fit; give --context "
             f"{split.least_length} or more"
         )
-
-
-def _apart(
-    task: PromptTask, texts: Sequence[object], validation: Sequence[Row]
-) -> npt.NDArray[np.bool_]:
-    """Return which ``texts`` of training rows, [N], no validation row has."""
-    published = {task.identity(row) for row in validation}
-    return np.array([text not in published for text in texts], dtype=bool)
 
 
 def _candidates(task: PromptTask, apart: npt.NDArray[np.bool_], tuning: int) -> Indices:

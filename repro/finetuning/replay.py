@@ -83,3 +83,4 @@ def finish(trained: Pretrained, config: "PreTrainedConfig", arm: Arm, sha256: st
     if trains_adapters(arm):
         merge_adapters(trained.model)
     trained.model.config = config
+    trained.model.train(mode=False)

@@ -17,13 +17,14 @@ class PriorResults:
     decide the computation, including the engine. Commit, library versions and machine may differ,
     since the tables also combine results from all of them. A result without settings counts only if
     its run had the same configuration. Results from a dirty working tree do not count, because
-    nobody can reproduce them. A run on clouds also answers for shorter ones.
+    nobody can reproduce them. Nor do failures for lack of memory: more may be free now. A run on
+    clouds also answers for shorter ones.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         """Take the records; none by default, so that everything is computed again."""
         self._metrics = {}
-        for record in filter(_is_reproducible, records):
+        for record in filter(_counts, records):
             metrics = dict(record.metrics)
             at = _key(record.kind, record.point, record.seed, metrics.get("settings"))
             self._metrics[at] = metrics
@@ -46,7 +47,7 @@ class PriorResults:
         """
 
         def counts(record: Record) -> bool:
-            return _is_reproducible(record) and (
+            return _counts(record) and (
                 (settings_tell and "settings" in record.metrics)
                 or all(record.config.get(name) == value for name, value in having.items())
             )
@@ -78,6 +79,6 @@ def _key(kind: str, point: Mapping[str, Any], seed: int | None, settings: object
     return msgspec.json.encode((kind, point, seed, course), order="deterministic")
 
 
-def _is_reproducible(record: Record) -> bool:
+def _counts(record: Record) -> bool:
     _, dirty = record.code
-    return not dirty
+    return not dirty and not record.metrics.get("out_of_memory")

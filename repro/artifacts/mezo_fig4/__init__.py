@@ -151,6 +151,11 @@ class Config(Checked):
         for name in self.datasets:
             for seed in self.seeds:
                 task_of_seed(name, seed)  # refuses unknown tasks and seeds without a split
+        if self.every_model and self.budget_bytes:
+            raise UsageError(
+                f"budget_bytes = {self.budget_bytes} with every_model: every model is run without "
+                "a budget; give budget_bytes = 0"
+            )
         needed = device_for(self.noise)
         if needed not in (None, self.device):
             raise UsageError(

@@ -1,5 +1,6 @@
 """Evaluate the controls of Fig. 4: each model's accuracy on each task before any training."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,9 +11,10 @@ from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.artifacts.shared.training_runs import recorded_or_made
+from repro.core.errors import is_out_of_memory
 from repro.core.names import Dtype
 from repro.data.text.tasks import data_of
-from repro.finetuning.base_models import fingerprint
+from repro.finetuning.sources import fingerprint, recorded_sources
 from repro.finetuning.step_memory import ArmStep
 from repro.finetuning.zero_shot import zero_shot
 from repro.measurement.environment import source_sha256
@@ -27,20 +29,28 @@ class Control(NamedTuple):
     base: str
     """Fingerprint (``fingerprint``) of the model's weights."""
     dtype: Dtype
+    context: int
+    batch: int
 
 
 def evaluate(config: Config, control: Control) -> dict[str, Any]:
-    """Return the metrics of ``repro.finetuning.zero_shot.zero_shot``."""
+    """Return the metrics of ``repro.finetuning.zero_shot.zero_shot``, or ``out_of_memory``."""
     torch.set_num_threads(config.threads)
-    return zero_shot(
-        control.model,
-        control.dataset,
-        control.dtype,
-        config.device,
-        context=config.context,
-        calibration_items=config.tuning_items,
-        items=config.final_items,
-    )
+    try:
+        return zero_shot(
+            control.model,
+            control.dataset,
+            control.dtype,
+            config.device,
+            context=control.context,
+            batch=control.batch,
+            calibration_items=config.tuning_items,
+            items=config.final_items,
+        )
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return {"out_of_memory": " ".join(str(error).split())}
 
 
 def zero_shot_controls(
@@ -50,28 +60,32 @@ def zero_shot_controls(
     prepared: ResultCache,
     context: Context,
 ) -> Iterator[Result]:
-    """Yield the zero-shot accuracy of every trained model, in the number format of its training.
+    """Yield the zero-shot accuracy of every trained model, in the format, B and N of its arm.
 
-    If several arms train a model in different formats, the first arm's format is used.
+    If several arms train a model in different ways, the first arm's are used. A model that exceeds
+    the device's memory is reported and left out.
     """
-    formats: dict[str, Dtype] = {}
+    first: dict[str, ArmStep] = {}
     for setup in setups:
-        formats.setdefault(setup.model, setup.dtype)
+        first.setdefault(setup.model, setup)
     results = {
-        Control(dataset, model, fingerprint(model), dtype): Result(
+        Control(
+            dataset, model, fingerprint(model), setup.dtype, setup.context, setup.batch
+        ): Result(
             "zero_shot",
             {"setting": config.setting, "dataset": dataset, "model": model},
             {
                 "settings": {
-                    "dtype": dtype,
-                    "context": config.context,
+                    "dtype": setup.dtype,
+                    "context": setup.context,
                     "calibration_items": config.tuning_items,
                     "items": config.final_items,
+                    **recorded_sources(model, dataset, config.seeds[0]),
                 }
             },
         )
         for dataset in datasets
-        for model, dtype in formats.items()
+        for model, setup in first.items()
     }
     yield from recorded_or_made(results, context, partial(_evaluated, config, prepared))
 
@@ -83,7 +97,6 @@ def _evaluated(
         return {
             "kind": "zero_shot",
             **control._asdict(),
-            "context": config.context,
             "calibration_items": config.tuning_items,
             "items": config.final_items,
             "device": config.device,
@@ -92,7 +105,7 @@ def _evaluated(
             "code": source_sha256("finetuning"),
         }
 
-    return run_in_subprocesses(
+    for control, metrics in run_in_subprocesses(
         "mezo_fig4 zero-shot accuracy",
         partial(evaluate, config),
         controls,
@@ -101,4 +114,10 @@ def _evaluated(
         store=prepared,
         workers=1,
         preload=[evaluate.__module__],
-    )
+    ):
+        if reason := metrics.get("out_of_memory"):
+            sys.stderr.write(
+                f"{control.model} on {control.dataset}: zero-shot accuracy left out: {reason}\n"
+            )
+        else:
+            yield control, metrics

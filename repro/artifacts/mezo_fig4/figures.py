@@ -20,6 +20,7 @@ from repro.artifacts.mezo_fig4.points import (
     TaskRuns,
     running_maximum,
     settings,
+    short_name,
     value_at,
 )
 from repro.claims.index import CLAIMS
@@ -149,7 +150,7 @@ def _zero_shot_looks(tasks: Sequence[TaskRuns]) -> Mapping[str, Mapping[str, Any
     """Return the marker of each model's accuracy before training."""
     models = dict.fromkeys(r.point["model"] for setting in tasks for r in setting.zero_shot)
     return {
-        model.rpartition("/")[2]: {"marker": "<", "color": INK, "mfc": fill, "markersize": 6}
+        short_name(model): {"marker": "<", "color": INK, "mfc": fill, "markersize": 6}
         for model, fill in zip(models, cycle((INK, "white", "grey")), strict=False)
     }
 
@@ -175,7 +176,7 @@ def _curves(
         panel.plot(
             1, 100 * record.metrics["accuracy"], clip_on=False,
             transform=panel.get_yaxis_transform(),
-            **before[record.point["model"].rpartition("/")[2]],
+            **before[short_name(record.point["model"])],
         )  # fmt: skip
     if axis == "flops":
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1e12:g}"))
@@ -245,7 +246,7 @@ def _memory(panel: Axes, setting: TaskRuns) -> None:
             panel.plot(metrics["formula_bytes"], place, "D", color=INK, markersize=4, mfc="white")
         if "budget_bytes" in metrics:  # runs of one profile can have different budgets
             panel.vlines(metrics["budget_bytes"], place - 0.25, place + 0.45, INK, linewidth=1.5)
-        model = point["model"].rpartition("/")[2]
+        model = short_name(point["model"])
         said = format_bytes(measured) if measured else "out of memory"
         size = "" if len(sizes) == 1 else f", {_size(point['batch'], point['context'])}"
         panel.annotate(

@@ -15,14 +15,10 @@ from repro.core.units import format_bytes
 from repro.data.text.task import SPLITS
 from repro.data.text.tasks import get_task
 from repro.data.text.tokens import load_tokenised
-from repro.finetuning.arms import LABELS, Arm
-from repro.finetuning.base_models import (
-    fingerprint,
-    load_architecture,
-    load_tokenizer,
-    unobtainable,
-)
+from repro.finetuning.arms import LABELS, Arm, is_full_backpropagation
+from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.planner import Proposal, propose
+from repro.finetuning.sources import fingerprint
 from repro.finetuning.step_memory import ArmStep, memory_of_step
 from repro.measurement.device import memory_of
 from repro.measurement.environment import source_sha256
@@ -50,7 +46,7 @@ def plan(config: Config, datasets: Sequence[str], prepared: ResultCache) -> Chos
             is so small that it cuts a question.
         ReproError: none of an arm's models can be obtained.
     """
-    reasons = {name: unobtainable(name) for name in (*config.bp_models, *config.mezo_models)}
+    reasons = {name: unobtainable(name) for name in _needed(config)}
     results = list(_unobtainable(config, reasons))
     sizes = {name: load_architecture(name) for name, reason in reasons.items() if not reason}
     for name, size in sizes.items():
@@ -103,6 +99,19 @@ class _Budget(NamedTuple):
     def is_taken(self) -> bool:
         """Whether the budget is BP's measured peak, regardless of the formula."""
         return self.of_bp is not None and "measured_peak_bytes" in self.of_bp[1]
+
+
+def _needed(config: Config) -> list[str]:
+    """Return the models that some arm trains, or whose step by BP sets the budget."""
+    by_bp = _takes_budget_of_bp(config) or any(map(is_full_backpropagation, config.arms))
+    found = [*config.bp_models] if by_bp else []
+    if not all(map(is_full_backpropagation, config.arms)):
+        found += config.mezo_models
+    return found
+
+
+def _takes_budget_of_bp(config: Config) -> bool:
+    return not config.every_model and not config.budget_bytes
 
 
 def _unobtainable(config: Config, reasons: Mapping[str, str]) -> Iterator[Result]:
@@ -176,10 +185,8 @@ def _budget(
     reasons: Mapping[str, str],
     estimate: Estimate,
 ) -> _Budget:
-    if config.every_model:
-        return _Budget(math.inf)
-    if config.budget_bytes:
-        return _Budget(float(config.budget_bytes))
+    if not _takes_budget_of_bp(config):
+        return _Budget(math.inf if config.every_model else float(config.budget_bytes))
     models = _of_arm(config, "bp", sizes, reasons)
     largest = max(models, key=lambda name: models[name].parameters)
     setup, metrics = estimate("bp", largest, config.batch, config.context)
@@ -223,7 +230,8 @@ def _tried(proposals: list[Proposal], arm: Arm, estimate: Estimate, budget: _Bud
     tried: list[Tried] = []
     for proposal in proposals:
         setup, metrics = estimate(arm, proposal.model, proposal.batch, proposal.context)
-        fits = metrics.get("measured_peak_bytes", math.inf) <= budget.bytes
+        peak = metrics.get("measured_peak_bytes")  # none if the step ran out of memory
+        fits = peak is not None and peak <= budget.bytes
         tried.append((setup, metrics, fits))
         if fits:
             return tried

@@ -41,7 +41,7 @@ class ArmSeeds:
     @property
     def label(self) -> str:
         """Display name of the arm and its model."""
-        return f"{LABELS[self.arm]}, {self.model.rpartition('/')[2]}"
+        return f"{LABELS[self.arm]}, {short_name(self.model)}"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -103,7 +103,8 @@ class TaskRuns:
     @property
     def is_few_shot(self) -> bool:
         """Whether the task has few training examples."""
-        return self.dataset.startswith(FEW_SHOT)
+        # a file of the user's may have a similar name
+        return self.dataset.startswith(FEW_SHOT) and not self.dataset.endswith(".toml")
 
     @property
     def made(self) -> str:
@@ -133,6 +134,11 @@ def settings(records: Sequence[Record]) -> list[TaskRuns]:
         for name, dataset in keys
     ]
     return sorted(found, key=lambda s: (rank(s.profile), s.dataset == "boolq"), reverse=True)
+
+
+def short_name(model: str) -> str:
+    """Return a model's name without its owner or directory."""
+    return Path(model).name
 
 
 def machine(record: Record) -> str:

@@ -27,12 +27,12 @@ from repro.artifacts.shared.subprocesses import train_in_subprocesses
 from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
-from repro.data.text.tasks import data_of, task_of_seed
+from repro.data.text.tasks import task_of_seed
 from repro.finetuning.arms import LABELS, SPECIFICATIONS, tuned_as, uses_engine
-from repro.finetuning.base_models import fingerprint
-from repro.finetuning.items import obtainable, require_held_out
+from repro.finetuning.items import obtainable, require_items
 from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
+from repro.finetuning.sources import recorded_sources, sources_of
 from repro.finetuning.step_memory import ArmStep
 from repro.measurement.device import require_device
 from repro.measurement.isolation import run_isolated
@@ -57,7 +57,13 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         build()
     datasets = obtainable(config.datasets)
     for name in datasets:  # before memory is measured for minutes
-        require_held_out(task_of_seed(name, config.seeds[0]), config.tuning_items)
+        require_items(
+            task_of_seed(name, config.seeds[0]),
+            tuning=config.tuning_items,
+            monitored=config.monitored_items,
+            final=config.final_items,
+            batch=config.batch,
+        )
     prepared = _prepared(context)
     planned = plan(config, datasets, prepared)
     yield from planned.results
@@ -135,7 +141,7 @@ def _trained(
 ) -> Iterator[Result]:
     runs = {
         (run := _run(config, dataset, setup, lr, seed)): Result(
-            "run", _point(config, run), {"settings": _without(run.as_dict(), "seed")}, seed
+            "run", _point(config, run), {"settings": _settings(run)}, seed
         )
         for seed in config.seeds
     }
@@ -166,12 +172,15 @@ def _outcome(metrics: Mapping[str, Any]) -> str:
 def _untrained(config: Config, dataset: str, setup: ArmStep, failure: _Failure) -> Iterator[Result]:
     for seed in config.seeds:
         one = _run(config, dataset, setup, 0, seed)
-        settings = _without(one.as_dict(), "seed", "lr")
+        settings = _settings(one)
+        del settings["lr"]
         yield Result("run", _point(config, one), failure | {"settings": settings}, seed)
 
 
-def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in names}
+def _settings(run: LanguageModelRun) -> dict[str, Any]:
+    settings = run.as_dict() | recorded_sources(run.model, run.dataset, run.seed)
+    del settings["seed"]
+    return settings
 
 
 def _grid(config: Config, dataset: str, setup: ArmStep, context: Context) -> Iterator[Result]:
@@ -185,7 +194,11 @@ def _grid(config: Config, dataset: str, setup: ArmStep, context: Context) -> Ite
     )
     runs = {
         (run := replace(short, lr=lr)): Result(
-            "grid", _point(config, run) | {"lr": lr}, {}, run.seed
+            "grid",
+            _point(config, run) | {"lr": lr},
+            # else the configuration tells whether a recorded grid is this one
+            {"settings": settings} if "sources" in (settings := _settings(run)) else {},
+            run.seed,
         )
         for lr in config.lrs(setup.arm)
     }
@@ -240,13 +253,12 @@ def _fine_tuned(
     title: str, context: Context, store: ResultCache, runs: Sequence[LanguageModelRun]
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Train each run and yield it with its metrics."""
-    bases = {model: fingerprint(model) for model in {run.model for run in runs}}
-    tasks = {(run.dataset, run.seed) for run in runs}
-    data = {task: data_of(task_of_seed(*task)) for task in tasks}
+    named = {(run.model, run.dataset, run.seed) for run in runs}
+    sources = {names: sources_of(*names) for names in named}
     checkpoints = CheckpointStore.of(context.environment, runs[0].threads)
     trained = train_in_subprocesses(
         f"mezo_fig4 {title}",
-        [replace(run, sources=f"{bases[run.model]} {data[run.dataset, run.seed]}") for run in runs],
+        [replace(run, sources=sources[run.model, run.dataset, run.seed]) for run in runs],
         checkpoints,
         store=store,
         preload=["repro.finetuning.fine_tune"],

@@ -72,6 +72,8 @@ def train_in_subprocesses(
 ) -> Iterator[tuple[Run, Metrics]]:
     """Train each run, and yield it with its metrics; then remove its checkpoint.
 
+    A run that ran out of memory keeps it, to go on from there when more is free.
+
     By default one runs at a time, for runs whose times are results. The other arguments, and what
     is raised, are as for ``run_in_subprocesses``.
     """
@@ -90,4 +92,5 @@ def train_in_subprocesses(
     )
     for run, (_, metrics) in zip(runs, done, strict=True):
         yield run, metrics
-        checkpoints.checkpoint(run).remove()
+        if not metrics.get("out_of_memory"):
+            checkpoints.checkpoint(run).remove()

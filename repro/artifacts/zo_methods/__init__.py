@@ -88,7 +88,8 @@ class Config(Checked):
     image_items: int | None = None
     """Number of training images; by default all."""
     tuning_items: int = 1000
-    """Training items held out for choosing the learning rates."""
+    """Training items held out for choosing the learning rates, of prompts; of images a tenth is
+    held out, and at most so many of them are evaluated."""
     evaluated_items: Count = 0
     """Test items of every evaluation; 0 for all."""
     evaluations: int = 10

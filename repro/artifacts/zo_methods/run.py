@@ -23,9 +23,12 @@ from repro.artifacts.zo_methods.arms import ARMS
 from repro.artifacts.zo_methods.training import MethodRun, measure_cost
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
-from repro.data.text.tasks import data_of, get_task, task_of_seed
-from repro.finetuning.base_models import fingerprint, load_architecture, unobtainable
+from repro.data.text.tasks import get_task, task_of_seed
+from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
+from repro.finetuning.items import load_items, require_items
+from repro.finetuning.sources import recorded_sources, sources_of
 from repro.measurement.device import require_device
+from repro.ondevice.build import build
 from repro.training.store import CheckpointStore
 from repro.training.task import VISION_TASKS
 
@@ -36,7 +39,9 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield every result; an interrupted run resumes from its last checkpoint.
 
     Raises:
-        UsageError: N exceeds the model's positions, or the device does not exist here.
+        UsageError: N exceeds the model's positions, the rows of a task do not suffice or do not
+            fit, or the device does not exist here.
+        EngineError: the engine is to draw directions and cannot be built.
         ReproError: data or the model cannot be obtained, a process died, or a step of an arm
             exceeds the memory.
     """
@@ -47,13 +52,15 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 
 def _require_obtainable(config: Config) -> None:
-    """Fetch the data and check the model before hours are spent on the first task."""
+    """Fetch the data and check them and the model before hours are spent on the first task."""
     for task in config.tasks:
         images = kind_of(task) == "images"
         for name in [VISION_TASKS[task].dataset] if images else get_task(task).sets:
             cache.load(name)
         if images:
             continue
+        if config.device == "cpu":
+            build()
         if reason := unobtainable(config.model):
             raise ReproError(reason)
         positions = load_architecture(config.model).positions
@@ -62,6 +69,14 @@ def _require_obtainable(config: Config) -> None:
                 f"context N = {config.context}: {config.model} has {positions} positions; give at "
                 "most that"
             )
+        of_seed = task_of_seed(task, config.seeds[0])
+        samples = {
+            "tuning": config.tuning_items,
+            "monitored": config.evaluated_items,
+            "final": config.evaluated_items,
+        }
+        require_items(of_seed, **samples, batch=config.text_batch)
+        load_items(of_seed, load_tokenizer(config.model), **samples, context=config.context)
 
 
 def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
@@ -116,7 +131,10 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
         found = {
             "forward_passes": [steps * forwards for steps in metrics["steps"]],
             "at_edge": len(rates) > 1 and one.lr in (rates[0], rates[-1]),
-            "settings": {name: value for name, value in one.as_dict().items() if name != "seed"},
+            "settings": {
+                **{name: value for name, value in one.as_dict().items() if name != "seed"},
+                **(recorded_sources(one.model, task, one.seed) if kind == "text" else {}),
+            },
         }
         yield Result("run", _point(one), metrics | found, one.seed)
 
@@ -158,7 +176,7 @@ def _base_run(config: Config, task: str, arm: str) -> MethodRun:
 def _sources(config: Config, task: str, seed: int) -> str:
     if kind_of(task) == "images":
         return ""
-    return f"{fingerprint(config.model)} {data_of(task_of_seed(task, seed))}"
+    return sources_of(config.model, task, seed)
 
 
 def _trained(

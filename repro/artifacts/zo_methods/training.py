@@ -21,10 +21,11 @@ from repro.data.text.tasks import task_of_seed
 from repro.finetuning.base_models import load_base, load_config, placed, random_model
 from repro.finetuning.batches import blank
 from repro.finetuning.classifier import AnswerClassifier
-from repro.finetuning.fine_tune import Prompts
+from repro.finetuning.fine_tune import Prompts, counts_of
 from repro.finetuning.items import load_items
 from repro.finetuning.learner import AnswerLearner, prepared
 from repro.finetuning.run import PromptRun
+from repro.finetuning.sources import require_sources
 from repro.measurement.device import Device
 from repro.measurement.environment import source_sha256
 from repro.memory.fake_models import partition_before
@@ -32,6 +33,7 @@ from repro.memory.measured import measure_step
 from repro.memory.setting import Setting
 from repro.models.lenet5 import SAMPLE_SHAPE
 from repro.models.networks import NETWORKS
+from repro.ondevice.build import module_path
 from repro.training.build import build
 from repro.training.learners import FloatLearner
 from repro.training.loop import Curve, EqualParts, Training
@@ -49,7 +51,7 @@ from repro.training.task import VISION_TASKS, partition
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_SOURCES = ("artifacts/zo_methods", "finetuning", "memory")
+_SOURCES = ("artifacts/zo_methods", "finetuning", "memory", "ondevice")
 """Directories that decide the outcome of a run, besides those that ``CheckpointStore`` hashes."""
 _MONITORED = 1000
 """Training images whose loss is evaluated."""
@@ -72,7 +74,8 @@ class MethodRun(PromptRun):
     evaluated_items: int
     """Number of test items evaluated; 0 for all."""
     tuning_items: int
-    """Number of training items held out for choosing the learning rate."""
+    """Number of held-out training items evaluated to choose the learning rate; no other prompts
+    are held out, but a tenth of the images."""
     train_items: int | None
     """Number of training images; by default all."""
     seed: int
@@ -96,7 +99,10 @@ class MethodRun(PromptRun):
 
     def key(self) -> dict[str, Any]:
         """Return everything that identifies the run's state."""
-        return asdict(self) | {"code": source_sha256(*_SOURCES)}
+        key = asdict(self) | {"code": source_sha256(*_SOURCES)}
+        if self.device == "cpu" and kind_of(self.task) == "text":
+            key["engine"] = module_path().parent.name  # a hash of its sources
+        return key
 
     def label(self) -> str:
         """Return a short label that identifies the run."""
@@ -105,9 +111,10 @@ class MethodRun(PromptRun):
     def training(self, final_state: FinalState) -> Training[Any]:  # noqa: ARG002 - it has none
         """Build the learner and its items."""
         duration = EqualParts(self.evaluations, self.steps, 0.0, only_at_end=self.tuning)
-        of = _images if kind_of(self.task) == "images" else _prompts
-        learner, data = of(self)
-        return Training(learner, data, duration, metrics=Curve.as_dict)
+        if kind_of(self.task) == "images":
+            return Training(*_images(self), duration, metrics=Curve.as_dict)
+        learner, data, counts = _prompts(self)
+        return Training(learner, data, duration, metrics=lambda c: c.as_dict() | counts)
 
 
 def _optimizer(run: MethodRun, model: nn.Module) -> Any:  # noqa: ANN401 - of any method
@@ -154,8 +161,9 @@ def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
     return learner, SplitBatches(split, run.batch, derived_seed(run.seed, ORDER))
 
 
-def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
-    """Return the pretrained model under the arm's optimizer, and its prompts."""
+def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts, dict[str, Any]]:
+    """Return the pretrained model under the arm's optimizer, its prompts, and their counts."""
+    require_sources(run.sources, run.model, run.task, run.seed)
     pretrained = load_base(run.model, "float32")
     items = load_items(
         task_of_seed(run.task, run.seed),
@@ -167,7 +175,7 @@ def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts]:
     )
     model = placed(_fine_tuned(pretrained.model, run), run.device)
     learner = AnswerLearner(model, items.train.answers, _optimizer(run, model))
-    return learner, Prompts(items, run)
+    return learner, Prompts(items, run), counts_of(items, run.context)
 
 
 def _fine_tuned(model: "PreTrainedModel", run: MethodRun) -> "PreTrainedModel":

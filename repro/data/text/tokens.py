@@ -19,6 +19,7 @@ from repro.data.splits import Indices
 from repro.data.text.rows import Row
 from repro.data.text.task import Prompt, PromptTask
 from repro.data.text.tasks import get_task
+from repro.measurement.environment import source_sha256
 
 Tokens = npt.NDArray[np.int32]
 _ARRAYS = ("tokens", "offsets", "prefix", "suffix", "labels", "answers")
@@ -123,9 +124,9 @@ def load_tokenised(name: str | PromptTask, split: str, tokenizer: Tokenizer) -> 
     """
     task = get_task(name)
     _require_fast(tokenizer)
-    # everything that decides the tokens: rows, prompt, and the tokenizer's own state
+    # everything that decides the tokens: rows, prompt, the tokenizer's own state, and this code
     source = task.fingerprint(split)
-    parts = (source, _ARRAYS, tokenizer.backend_tokenizer.to_str())
+    parts = (source, source_sha256("data/text"), tokenizer.backend_tokenizer.to_str())
     identity = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     directory = cache_dir() / "tokens" / f"{task.name}-{split}-{identity}"
     if not directory.is_dir():  # else without a lock, so that a cache may be read-only

@@ -1,0 +1,53 @@
+"""Identify the weights and the prompts that a run's names refer to now, which may change later."""
+
+import hashlib
+from pathlib import Path
+
+from repro.core.errors import ReproError
+from repro.data.language_models import DATA_SETS
+from repro.data.text.tasks import data_of, task_of_seed
+from repro.finetuning.base_models import TINY, load_config
+
+
+def fingerprint(name: str) -> str:
+    """Return an identifier of the weights of the model ``name``.
+
+    For a model on the hub it is the commit; for a directory or a file, sizes and modification
+    times. It is empty for the models of the catalogue, which never change.
+    """
+    if name == TINY or name in {dataset.name for dataset in DATA_SETS}:
+        return ""
+    path = Path(name)
+    if path.exists():
+        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        return " ".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
+    return str(load_config(name)._commit_hash)
+
+
+def sources_of(model: str, task: str, seed: int) -> str:
+    """Return an identifier of a model's weights and of the rows and prompts of a task."""
+    return f"{fingerprint(model)} {data_of(task_of_seed(task, seed))}"
+
+
+def require_sources(sources: str, model: str, task: str, seed: int) -> None:
+    """Refuse to train on other weights or prompts than those that ``sources`` identifies.
+
+    Raises:
+        ReproError: a file changed since the command began.
+    """
+    if sources and sources != sources_of(model, task, seed):
+        raise ReproError(
+            f"the prompts of {task} or the weights of {model} have changed since the command "
+            "began, so its runs would not be alike; give the command again"
+        )
+
+
+def recorded_sources(model: str, task: str, seed: int) -> dict[str, str]:
+    """Return the identifier for a run's recorded settings, if its names do not tell as much.
+
+    Those of the suite's own models and tasks do.
+    """
+    if not fingerprint(model) and not task.endswith(".toml"):
+        return {}
+    whole = sources_of(model, task, seed)
+    return {"sources": hashlib.sha256(whole.encode()).hexdigest()[:16]}
