@@ -15,6 +15,7 @@ from repro import __version__
 from repro.artifacts import index
 from repro.claims.verdict import UNDECIDED
 from repro.cli import build_parser, main
+from repro.core.errors import UsageError
 from repro.measurement.records import read_runs
 from repro.measurement.renamed import PRESENT_SLUGS
 from repro.report.claims_table import ClaimRow
@@ -372,6 +373,27 @@ def test_a_readme_that_is_not_there(tmp_path: Path) -> None:
     done = repro("report", "--results", str(tmp_path), "--readme", str(tmp_path / "absent.md"))
     assert done.returncode == 2
     assert "give --readme an existing file" in done.stderr
+    (tmp_path / "unmarked.md").write_text("# A page\n")
+    done = repro(
+        "report", "--results", str(ROOT / "results"), "--readme", str(tmp_path / "unmarked.md")
+    )
+    assert (done.returncode, done.stdout) == (1, "")  # before anything is drawn
+    assert "where the results belong" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["report", "--documents", "docs"], "--documents: only --html reads these"),
+        (["report", "--notebooks", "notebooks"], "--notebooks: only --html reads these"),
+        (["open", "--results", "results"], "--results: holds the figures of one artifact"),
+    ],
+)
+def test_an_option_without_effect_is_refused(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == UsageError.exit_code
+    assert told in capsys.readouterr().err
 
 
 def test_report_of_an_artifact_without_records(tmp_path: Path) -> None:

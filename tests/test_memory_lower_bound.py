@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from repro.core.errors import UsageError
 from repro.core.names import NumberFormat
+from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import training_bytes
 from repro.memory.layers import layer_table
 from repro.memory.lower_bound import Program, lower_bound
@@ -234,3 +235,15 @@ def test_layers_of_unknown_lifetimes_are_refused() -> None:
         lower_bound(POINTNET, 0, 1, precision="int8")
     with pytest.raises(UsageError, match="batch size B = 0"):
         lower_bound(LENET5, 0, 0)
+    with pytest.raises(UsageError, match="there are none"):
+        lower_bound((), 0, 1)
+
+
+def test_a_batch_norm_keeps_its_input_with_and_without_weights() -> None:
+    def bound(*, affine: bool) -> MemoryBreakdown:
+        layers = [nn.Linear(8, 64), nn.BatchNorm1d(64, affine=affine), nn.ReLU(), nn.Linear(64, 3)]
+        return lower_bound(layer_table(nn.Sequential(*layers), (8,)), 0, 1000)
+
+    with_weights, without = bound(affine=True), bound(affine=False)
+    assert without.activations == with_weights.activations
+    assert without.errors == with_weights.errors

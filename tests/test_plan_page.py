@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from repro.cli import main
+from repro.core.units import format_bytes
 from repro.memory.setting import ADAPTER_FORMATS, FORMATS, Setting, TrainingMethod
 from repro.planner.architecture import Architecture
 from repro.planner.choices import choose
@@ -274,6 +275,12 @@ const move = (id, value) => {
   byId(id).dispatchEvent(new Event("input", { bubbles: true }));
   return ["budget", "context", "batch"].map((name) => byId(name).valueAsNumber);
 };
+const told = [1.125e9, 112.5e6, 113.5e6, 999.6, 7.009e12, 0, 1e18].map(formatBytes);
+move("tail", 30);
+move("model", String(DATA.models.findIndex((model) => model.sizes.layers === 6)));
+const tail = [byId("tail").valueAsNumber, byId("methods").tBodies[0].rows.length];
+move("model", DATA.start.model);
+move("tail", 1);
 const seen = [move("budget-slider", 1000), move("context-slider", 1000), move("batch-slider", 0),
   move("context-slider", 0), move("context", 1e9)];
 move("model", "own");
@@ -282,7 +289,7 @@ move("layers", 1);
 own.push(chosenArchitecture().parameters);
 move("kv_heads", 5);
 own.push(byId("summary").textContent, byId("methods").tBodies[0].rows.length);
-document.body.append(element("pre", {}, JSON.stringify([seen, own])));
+document.body.append(element("pre", {}, JSON.stringify([seen, own, told, tail])));
 </script></body>"""
 
 
@@ -292,7 +299,10 @@ def test_controls_of_the_page(tmp_path: Path) -> None:
     path.write_text(made(named("llama-2-7b")).replace("</body>", MOVE))
     found = re.search("<pre>(.*?)</pre>", browsed(path), re.DOTALL)
     assert found is not None
-    seen, own = json.loads(unescape(found[1]))
+    seen, own, told, tail = json.loads(unescape(found[1]))
+    counts = (1.125e9, 112.5e6, 113.5e6, 999.6, 7.009e12, 0, 1e18)
+    assert told == [format_bytes(count) for count in counts]
+    assert tail == [6, len(TRAINING_METHODS)]
     assert seen == [
         [1000, 2048, 1],
         [1000, 4096, 1],

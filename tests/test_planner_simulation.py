@@ -365,6 +365,22 @@ def test_a_model_that_the_formula_does_not_know_is_simulated() -> None:
         simulate(config, TRAINING_METHODS["mezo"], Setting(context=8))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ({"model_type": "xlnet", "d_model": 64, "n_layer": 2, "n_head": 4, "d_inner": 128}, ""),
+        ({"model_type": "xlm", "emb_dim": 64, "n_layers": 2, "n_heads": 4}, ""),
+    ],
+)
+def test_a_method_that_fails_leaves_the_other_methods(sizes: dict[str, Any], reason: str) -> None:
+    model = Model("mine", "a file", {**sizes, "vocab_size": 500})
+    methods = [TRAINING_METHODS[slug] for slug in ("elasticzo", "mezo")]
+    plan = plan_model(model, methods, Setting(context=8), 1e9, report=print)
+    assert [row.method.slug for row in plan.rows] == ["elasticzo", "mezo"]
+    assert "cannot be simulated by elasticzo" in (plan.rows[0].unsupported_reason or "")
+    assert reason in str(plan.notes)
+
+
 @pytest.mark.parametrize("model_type", ["no-such-model", "bert-generation-what", "clip"])
 def test_what_is_no_causal_language_model_is_refused(model_type: str) -> None:
     with pytest.raises(ReproError, match="transformers cannot build this configuration"):

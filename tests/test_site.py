@@ -363,6 +363,12 @@ def test_other_files_are_never_lost(tmp_path: Path) -> None:
     (foreign / "thesis.tex").write_text("theirs")
     with pytest.raises(UsageError, match=r"holds thesis.tex, which is no part"), published(foreign):
         pass
+    (foreign / "thesis.tex").unlink()
+    with pytest.raises(UsageError, match=r"holds notes.txt"), published(foreign):
+        (foreign / "notes.txt").write_text("written meanwhile")
+    assert (foreign / "notes.txt").read_text() == "written meanwhile"
+    (foreign / "notes.txt").unlink()
+    (foreign / "thesis.tex").write_text("theirs")
     (foreign / MARK).unlink()
     (foreign / MANIFEST).write_text(f"{'0' * 64}  page.html\n{'0' * 64}  thesis.tex\n")
     with pytest.raises(UsageError, match="is no site of this suite"), published(foreign):

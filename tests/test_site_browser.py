@@ -190,9 +190,13 @@ def test_the_search_finds_documents_and_statements(site: Path, page: Page) -> No
     page.wait_for_url("**/artifacts/elasticzo_int8_sign.html#B-sign")
     assert page.locator("tr:target").count() == 1
     box.fill("test accuracy MNIST")
-    page.get_by_role("link", name=re.compile("^All [0-9]+ statements$")).click()
+    page.get_by_role("link", name="All matching statements").click()
     page.wait_for_url("**/index.html#q=*")
     assert page.locator("input[name=q]").input_value() == "test accuracy MNIST"
+    box.fill("elasticzo_table1")  # in no row's text
+    page.get_by_role("link", name="All matching statements").click()
+    own = page.locator("#claims tbody tr[data-artifact=elasticzo_table1]").count()
+    page.get_by_text(f"{own} of ").wait_for()
 
 
 def test_a_number_leads_to_the_record_behind_it(site: Path, page: Page) -> None:
@@ -238,6 +242,15 @@ def test_the_planners_sliders_answer(site: Path, page: Page) -> None:
     assert page.locator("#budget").input_value() == "0.1"
     assert summary.inner_text() != before
     assert "fit 100 MB" in summary.inner_text()
+    for name in ("Budget", "Context", "Batch"):
+        slider = page.get_by_role("slider", name=name)
+        slider.focus()
+        page.keyboard.press("Home")
+        first = float(slider.input_value())
+        for _ in range(30):
+            page.keyboard.press("ArrowRight")
+        assert float(slider.input_value()) == first + 30
+    assert float(page.locator("#budget").input_value()) > 0.1
     page.get_by_role("searchbox").fill("A10")
     assert "converges more slowly" in page.locator("#results").inner_text()
     page.get_by_role("link", name="Results").click()

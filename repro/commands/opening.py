@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import load
-from repro.commands.options import add_results
-from repro.core.errors import ReproError
+from repro.core.errors import ReproError, UsageError
 from repro.core.paths import results_dir
 
 
@@ -25,16 +24,24 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--site", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)"
     )
-    add_results(parser, results_dir(), "directory of the records and figures")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="directory of the artifact's figures (default: results)",
+    )
     parser.set_defaults(execute=execute, next_step="repro claims lists every statement")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Open the page or figure, if there is a browser, and print its path."""
     choices = [args.site / "index.html"]
-    if args.slug is not None:
+    if args.slug is None:
+        if args.results is not None:
+            raise UsageError("--results: holds the figures of one artifact; name it, as in fig3")
+    else:
         artifact = load(args.slug)
-        figures = args.results / artifact.slug / "figures"
+        figures = (args.results or results_dir()) / artifact.slug / "figures"
         choices = [
             args.site / "artifacts" / f"{artifact.slug}.html",
             *(figures / f"{name}.png" for name in artifact.captions),

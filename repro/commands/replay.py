@@ -61,8 +61,9 @@ def execute(args: argparse.Namespace) -> int:
     }
     if not runs:
         names = " ".join(map(str, args.records))
-        msg = f"{names}: no finished MeZO run of that method and seed; change --arm or --seed"
-        raise UsageError(msg)
+        asked = [f"--{name}" for name in ("arm", "seed") if getattr(args, name) is not None]
+        way_out = f"change {' or '.join(asked)}" if asked else "give records of mezo_fig4"
+        raise UsageError(f"{names}: no such finished run of MeZO; {way_out}")
     if len(logged) < len(every):
         sys.stderr.write(
             f"left out: {len(every) - len(logged)} runs without a log of the whole model, or that "

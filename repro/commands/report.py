@@ -8,6 +8,7 @@ from typing import Any
 
 from repro.artifacts.index import SLUGS, load
 from repro.commands.options import add_results, in_format
+from repro.core.errors import UsageError
 from repro.core.paths import notebooks_dir, results_dir
 
 
@@ -28,8 +29,9 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--readme",
         type=Path,
         metavar="FILE",
-        help="rewrite the results section of this Markdown file, and README.md in the results (the "
-        "table of all statements); in a clone also the tables of docs/ that come from records, and "
+        help="rewrite the results section of this Markdown file and the figures docs/figures/"
+        "scorecard-*.png beside it, and README.md in the results (the table of all statements); in "
+        "a clone also the tables of docs/ that come from records, and "
         "the summary that the package ships (default: none)",
     )
     parser.add_argument(
@@ -42,14 +44,12 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--notebooks",
         type=Path,
-        default=notebooks_dir(),
         metavar="DIR",
         help="read the site's notebooks here (default: notebooks)",
     )
     parser.add_argument(
         "--documents",
         type=Path,
-        default=Path(),
         metavar="DIR",
         help="read README.md and docs/ for the site here (default: .)",
     )
@@ -78,12 +78,22 @@ def execute(args: argparse.Namespace) -> int:
     """Draw the figures, rewrite the results, and print the site's address, or else the claims."""
     for slug in args.slugs:
         load(slug)  # reports a wrong name before anything is drawn
+    documents = args.documents or Path()
+    # other mistakes likewise
     if args.html is not None:
         from repro.site.documents import Documents
         from repro.site.publish import require_replaceable
 
-        require_replaceable(args.html)  # likewise
-        Documents(args.documents, ())
+        require_replaceable(args.html)
+        Documents(documents, ())
+    else:
+        for option in ("notebooks", "documents"):
+            if getattr(args, option) is not None:
+                raise UsageError(f"--{option}: only --html reads these; add --html DIR")
+    if args.readme is not None:
+        from repro.report.markdown import require_results
+
+        require_results(args.readme)
     from repro.report.claims_table import claim_rows
     from repro.report.documents import write_tables
     from repro.report.figures import draw
@@ -105,7 +115,8 @@ def execute(args: argparse.Namespace) -> int:
     elif args.html is None:
         rows = claim_rows(args.results, slugs)
     if args.readme is not None:
-        update_readme(args.readme, args.results, rows)
+        for path in update_readme(args.readme, args.results, rows):
+            sys.stdout.write(f"{path}\n")
         sys.stdout.write(f"{write_ledger(args.results, rows)}\n")
         shipped = args.readme.parent / "repro" / "report" / SUMMARY.name
         if shipped.is_file():  # the README of a clone
@@ -114,11 +125,12 @@ def execute(args: argparse.Namespace) -> int:
             for document in write_tables(args.readme.parent / "docs", args.results):
                 sys.stdout.write(f"{document}\n")
     if args.html is None:
-        sys.stdout.write(claims_text([row for row in rows if row.artifact in slugs]))
+        if shown := [row for row in rows if row.artifact in slugs]:
+            sys.stdout.write(claims_text(shown))
         return 0
     from repro.site.build import build
 
-    build(args.results, args.notebooks, args.documents, args.html)
+    build(args.results, args.notebooks or notebooks_dir(), documents, args.html)
     if args.html != Path("site"):
         args.next_step = f"repro open --site {shlex.quote(in_format(args.html))} shows it"
     sys.stdout.write(f"{args.html / 'index.html'}\n")

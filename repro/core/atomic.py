@@ -75,6 +75,8 @@ def _written_beside(path: Path, write: Callable[[BinaryIO], object]) -> Iterator
             # mkstemp lets only the owner read; records and figures are for others, too
             temporary.chmod(0o644)
             yield temporary
+    except IsADirectoryError as error:
+        raise ReproError(f"{path} is a directory; give a file") from error
     except OSError as error:
         raise _unwritable(path.parent, error) from error
 
@@ -85,6 +87,6 @@ def _already_there(path: Path) -> ReproError:
 
 def _unwritable(directory: Path, error: OSError) -> ReproError:
     return ReproError(
-        f"cannot write to {directory}: {error.strerror or error}; "
-        "give a directory that can be written (for results: --out DIR)"
+        f"cannot write to {directory}: {error.strerror or error}; give a directory that can be "
+        "written (results: --out DIR; the cache: REPRO_CACHE_DIR)"
     )

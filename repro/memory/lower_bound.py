@@ -121,10 +121,12 @@ def lower_bound(
             is used at once.
 
     Raises:
-        UsageError: the layer or precision does not exist, the batch is below 1, or the lifetimes of
-            a layer are unknown.
+        UsageError: the layer or precision does not exist, the batch is below 1, there is no layer,
+            or the lifetimes of a layer are unknown.
     """
     require_positive_int("batch size B", batch)
+    if not layers:
+        raise UsageError("layers: there are none; give a network with at least one")
     require_choice("precision", precision, WIDTHS)
     for layer in layers:
         if layer.kind == "other" or (layer.kind == "batch norm" and precision == "int8"):
@@ -177,7 +179,7 @@ class _Operations:
                 elif layer.kind == "ReLU":
                     needed = [output]
                 else:
-                    needed = [value] if layer.parameters else []
+                    needed = [value] if layer.parameters or layer.kind == "batch norm" else []
                 self._needed += [buffer for buffer in needed if buffer is not None]
             value = output
         return value, tape
@@ -209,6 +211,8 @@ class _Operations:
                 error = self.program.write("errors", size, [x, y, error])
             elif layer.kind == "ReLU":
                 self.program.use([y, error])
+            elif layer.kind == "batch norm":
+                self.program.use([x, error])
         return gradients
 
     def _through(self, layer: LayerSize, x: Buffer | None, *, recorded: bool) -> Buffer | None:

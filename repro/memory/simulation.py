@@ -83,29 +83,28 @@ def simulate_step(
         model = make()
         batch = read()
         forward = partial(loss, model, batch)
-        # OPT registers its last norm before the blocks, so ElasticZO traces a forward pass
-        optimizer = make_optimizer(
-            model, method, tail=tail, trace=forward, eps=EPS, restore="rounded", noise=_OneChunk()
-        )
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         tracker = _StepTracker()
-        # in this order: buffers of the state, such as quantised matrices, are weights
-        tracker.add([*model.buffers()], "other")
-        tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
-        if isinstance(optimizer, Backprop) and method.adam:
-            for parameter in trained:
-                parameter.grad = torch.empty_like(parameter)
-            with _StepTracker():  # PyTorch makes the state in a first step
-                optimizer.optimizer.step()
-            optimizer.optimizer.zero_grad()
-            for state in optimizer.optimizer.state.values():
-                tracker.add([state["exp_avg"], state["exp_avg_sq"]], "optimizer_state")
-                tracker.add([state["step"]], "other")  # a float32 for each parameter
-        tracker.add(batch, "input")
-        for parameter in trained:
-            hooked: Any = parameter  # torch's types lack this hook
-            hooked.register_post_accumulate_grad_hook(tracker.add_gradient)
         try:
+            # OPT registers its last norm before the blocks, so ElasticZO traces a forward pass
+            optimizer = make_optimizer(
+                model,
+                method,
+                tail=tail,
+                trace=forward,
+                eps=EPS,
+                restore="rounded",
+                noise=_OneChunk(),
+            )
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            # in this order: buffers of the state, such as quantised matrices, are weights
+            tracker.add([*model.buffers()], "other")
+            tracker.add([*model.state_dict(keep_vars=True).values()], "parameters")
+            if isinstance(optimizer, Backprop) and method.adam:
+                _make_state(optimizer.optimizer, trained, tracker)
+            tracker.add(batch, "input")
+            for parameter in trained:
+                hooked: Any = parameter  # torch's types lack this hook
+                hooked.register_post_accumulate_grad_hook(tracker.add_gradient)
             with unpacked(), tracker:
                 optimizer.step(partial(tracker.inside_model, forward))
         except Exception as error:  # a model's own code may raise anything
@@ -113,6 +112,20 @@ def simulate_step(
             msg = f"{name} cannot be simulated by {method.slug}: {reason_of(error)}"
             raise StepError(msg) from error
         return tracker.peak()
+
+
+def _make_state(
+    adam: torch.optim.Optimizer, trained: Sequence[torch.nn.Parameter], tracker: "_StepTracker"
+) -> None:
+    """Let Adam make its state, which PyTorch does in the first step, and track it."""
+    for parameter in trained:
+        parameter.grad = torch.empty_like(parameter)
+    with _StepTracker():
+        adam.step()
+    adam.zero_grad()
+    for state in adam.state.values():
+        tracker.add([state["exp_avg"], state["exp_avg_sq"]], "optimizer_state")
+        tracker.add([state["step"]], "other")  # a float32 for each parameter
 
 
 class _StepTracker(StorageTracker):  # type: ignore[no-untyped-call]

@@ -81,6 +81,17 @@ _DEFAULTS: dict[str, Config] = {
 }  # fmt: skip
 """The sizes that transformers' class of each model type has for fields that a file leaves out."""
 
+_ALIASES: dict[str, Mapping[str, str]] = {
+    "gpt2": {
+        "hidden_size": "n_embd",
+        "num_hidden_layers": "n_layer",
+        "num_attention_heads": "n_head",
+        "max_position_embeddings": "n_positions",
+    },
+    "falcon": {"n_embed": "hidden_size"},
+}
+"""Other names of fields, by model type; as in transformers, their values come first."""
+
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu_new": "composed",
@@ -137,8 +148,11 @@ def notes_on(config: Config) -> list[str]:
 
 
 def _text_part(config: Config) -> Config:
+    """Return the configuration of the text part, with fields under their usual names."""
     text = config.get("text_config")
-    return text if isinstance(text, Mapping) else config
+    part = text if isinstance(text, Mapping) else config
+    aliases = _ALIASES.get(str(part.get("model_type")), {})
+    return {**part, **{usual: part[name] for name, usual in aliases.items() if name in part}}
 
 
 def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: ANN401 - of any field
@@ -216,6 +230,7 @@ def _stablelm(config: Config) -> Architecture:
         norm="layer",
         norms=1 if parallel else 2,
         parallel=parallel,
+        head_size=_equal_heads(config),
         joined_rotation=True,
         held=0 if parallel else 2,
         qkv_bias=_flag(config, "use_qkv_bias", default=False),
@@ -241,9 +256,9 @@ def _phi(config: Config) -> Architecture:
 
 
 def _gpt_neox(config: Config) -> Architecture:
-    _require_heads_divide(config)
     return _llama_like(
         config,
+        head_size=_equal_heads(config),
         norm="layer",
         gated=False,
         parallel=_flag(config, "use_parallel_residual", default=True),
@@ -292,9 +307,14 @@ def _opt(config: Config) -> Architecture:
         raise _unknown(config, "word_embed_proj_dim")
     if not _flag(config, "do_layer_norm_before", default=True):
         raise _unknown(config, "do_layer_norm_before")
+    if not _flag(config, "layer_norm_elementwise_affine", default=True):
+        raise _unknown(config, "layer_norm_elementwise_affine")
+    if _flag(config, "_remove_final_layer_norm", default=False):
+        raise _unknown(config, "_remove_final_layer_norm")
     bias = _flag(config, "enable_bias", default=True)
     return _llama_like(
         {**config, "intermediate_size": _size(config, "ffn_dim")},
+        head_size=_equal_heads(config),
         tied=_flag(config, "tie_word_embeddings", default=True),
         norm="layer",
         gated=False,
@@ -370,7 +390,12 @@ def _flag(config: Config, key: str, *, default: bool) -> bool:
 
 def _require_heads_divide(config: Config) -> None:
     """Refuse sizes refused by the model's class, even if ``head_dim`` is given."""
-    _quotient(_size(config, "hidden_size"), _size(config, "num_attention_heads"))
+    _equal_heads(config)
+
+
+def _equal_heads(config: Config) -> int:
+    """Return the size of a head where the model's class ignores ``head_dim``."""
+    return _quotient(_size(config, "hidden_size"), _size(config, "num_attention_heads"))
 
 
 def _quotient(hidden: int, heads: int) -> int:

@@ -82,7 +82,8 @@ def of_size(parameters: str) -> Model:
     """Return the Llama whose size is nearest to a count such as ``7B`` or ``350M``.
 
     Raises:
-        UsageError: ``parameters`` is not a count, is below that of a single block, or above 25 T.
+        UsageError: ``parameters`` is not a count, is below half that of a single block, or above
+            25 T.
     """
     wanted = parse_count("params", parameters)
     least = architecture(_llama(1)).parameters

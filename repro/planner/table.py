@@ -1,5 +1,6 @@
 """Plans as tables for the terminal."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -13,10 +14,10 @@ from repro.planner.choices import Choice
 from repro.planner.configurations import architecture
 from repro.planner.families import family
 from repro.planner.formula import LARGEST_BATCH, weight_bytes
-from repro.planner.plan import MethodPlan, Plan
+from repro.planner.plan import LARGEST_CONTEXT, MethodPlan, Plan
 
 _WIDTH = 160
-"""Table width in columns if the output is not a terminal."""
+"""Minimum width of a table in columns, so that a narrow terminal wraps lines and cuts no value."""
 NOT_COUNTED = (
     "Not counted: rounding by the allocator, kernels' workspaces, the CUDA context, the process "
     "(docs/plan.md)."
@@ -120,7 +121,7 @@ def _cells(row: MethodPlan, plan: Plan) -> dict[str, str]:
         "MeZO paper": row.paper,
     }
     limits = {
-        "longest N": (row.longest_context, plan.sizes.positions),
+        "longest N": (row.longest_context, plan.sizes.positions or LARGEST_CONTEXT),
         "largest B": (row.largest_batch, LARGEST_BATCH),
     }
     return {
@@ -173,7 +174,9 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         table.add_column(name, justify="right" if number else "left")
     for row in rows:
         table.add_row(*row)
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH, no_color=True)
+    terminal = sys.stdout.isatty()
+    width = max(_WIDTH, shutil.get_terminal_size().columns) if terminal else _WIDTH
+    console = Console(width=width, no_color=not terminal, force_terminal=terminal)
     with console.capture() as captured:
         console.print(table)
     return [line.rstrip() for line in captured.get().splitlines()]

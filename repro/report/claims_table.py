@@ -77,7 +77,8 @@ class ClaimRow:
     """Number of decimals printed in the paper."""
     unit: str
     """``x`` is a ratio, ``GB`` is 1e9 bytes, ``MiB`` and ``KiB`` are 2**20 and 2**10, ``%`` is per
-    cent, ``points`` percentage points, ``s`` seconds, ``settings`` a count."""
+    cent, ``points`` percentage points, ``s`` seconds, ``nats`` a loss, ``settings`` a count and
+    ``billion`` one of parameters."""
     basis: str
     """The statement's own basis, a name in ``BASES``."""
     values: dict[str, float]

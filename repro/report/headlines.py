@@ -67,7 +67,7 @@ def headline_ours(row: ClaimRow) -> tuple[str, str]:
         low, high = row.plausible
         notes.append(f"{low:.3g} to {high:.3g} {unit}, depending on {row.setting_unknown[0]}")
     if row.inconclusive:
-        notes.append(row.inconclusive)
+        notes.append(f"({row.inconclusive})")
     return ours, "; ".join(notes)
 
 

@@ -27,10 +27,20 @@ from repro.report.runs import current_runs
 from repro.report.summary import recorded_times
 
 
-def update_readme(readme: Path, results: Path, rows: Sequence[ClaimRow]) -> None:
+def require_results(readme: Path) -> None:
+    """Check that ``readme`` has a place for the results.
+
+    Raises:
+        UsageError: ``readme`` cannot be read.
+        ReproError: the marks are missing or in the wrong order.
+    """
+    _parts(readme, "results")
+
+
+def update_readme(readme: Path, results: Path, rows: Sequence[ClaimRow]) -> list[Path]:
     """Rewrite the results between the marks in ``readme`` from all statements, ``rows``.
 
-    Its scorecards are drawn to ``docs/figures`` in the same directory.
+    Its scorecards are drawn to ``docs/figures`` in the same directory; their paths are returned.
 
     Raises:
         UsageError: ``readme`` cannot be read.
@@ -38,7 +48,7 @@ def update_readme(readme: Path, results: Path, rows: Sequence[ClaimRow]) -> None
     """
     table = artifact_table(rows, recorded_times(results))
     rewrite(readme, "results", "\n\n".join([headline_table(rows), in_short(rows), table]))
-    draw_scorecards(rows, readme.parent / "docs" / "figures")
+    return draw_scorecards(rows, readme.parent / "docs" / "figures")
 
 
 def marks(name: str) -> tuple[str, str]:
@@ -53,6 +63,14 @@ def rewrite(document: Path, name: str, body: str) -> None:
         UsageError: ``document`` cannot be read.
         ReproError: the marks are missing or in the wrong order.
     """
+    before, after = _parts(document, name)
+    new = f"{before}\n\n{body}\n\n{after}"
+    if new != document.read_text(encoding="utf-8"):
+        atomic.replace(document, new.encode())
+
+
+def _parts(document: Path, name: str) -> tuple[str, str]:
+    """Return the text of a document up to the first mark of that name, and from the last one on."""
     try:
         text = document.read_text(encoding="utf-8")
     except OSError as error:
@@ -64,9 +82,7 @@ def rewrite(document: Path, name: str, body: str) -> None:
     if not begin or not end:
         msg = f"{document}: put the lines {first!r} and {last!r} where the {name} belong"
         raise ReproError(msg)
-    new = f"{before}{begin}\n\n{body}\n\n{end}{after}"
-    if new != text:
-        atomic.replace(document, new.encode())
+    return before + begin, end + after
 
 
 def write_ledger(results: Path, rows: Sequence[ClaimRow]) -> Path:

@@ -72,6 +72,8 @@ def _shown(
     pages: Pages,
 ) -> Shown:
     """Copy an artifact's files, write its pages, and return its entry in the index."""
+    from repro.report.notebooks import is_stale  # imports jupytext, which takes seconds
+
     artifact = index.load(slug)
     paths = current_runs(results, slug)
     for path in paths:
@@ -88,8 +90,9 @@ def _shown(
         _copy(notebook, site / "notebooks")
     sources = [*paths, *([notebook] if notebook.is_file() else [])]
     judged = json.dumps([row.as_dict() for row in rows])
-    key = key_of(sources, pages.fingerprint, judged, *(path.name for path in paths))
-    made = kept(f"pages-{slug}", key, lambda: _pages(slug, paths, rows, notebook, pages))
+    stale = is_stale(slug, notebook, paths)
+    key = key_of(sources, pages.fingerprint, judged, str(stale), *(path.name for path in paths))
+    made = kept(f"pages-{slug}", key, lambda: _pages(slug, paths, rows, notebook, pages, stale))
     _write(site / "artifacts" / f"{slug}.html", made["artifact"])
     if made["notebook"] is not None:
         _write(site / "notebooks" / f"{slug}.html", made["notebook"])
@@ -97,11 +100,14 @@ def _shown(
 
 
 def _pages(
-    slug: str, paths: Sequence[Path], rows: Sequence[ClaimRow], notebook: Path, pages: Pages
+    slug: str,
+    paths: Sequence[Path],
+    rows: Sequence[ClaimRow],
+    notebook: Path,
+    pages: Pages,
+    stale: bool,
 ) -> dict[str, Any]:
     """Return the pages of an artifact and the profiles of its records."""
-    from repro.report.notebooks import is_stale  # imports jupytext, which takes seconds
-
     artifact = index.load(slug)
     made = current_records(paths)
     files = runs(artifact, paths, made)
@@ -112,7 +118,7 @@ def _pages(
         runs=files,
         made=made,
         notebook=notebook.is_file(),
-        stale=is_stale(slug, notebook, paths),
+        stale=stale,
     )
     page = None
     if notebook.is_file():

@@ -39,6 +39,7 @@ def published(target: Path) -> Iterator[Path]:
             lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
             (fresh / MANIFEST).write_text("".join(lines), encoding="utf-8")
             with _alone_in(target.parent):
+                require_replaceable(target)  # again: making the site takes a minute
                 if target.exists():
                     target.rename(scratch / _OLD)
                 try:

@@ -23,12 +23,20 @@ function element(name, properties, ...children) {
 
 function formatBytes(count) {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
-  let power = 0, value = count;
-  while (Number(value.toPrecision(3)) >= 1000 && power < units.length - 1) {
-    value /= 1000;
+  let power = 0, value = rounded(count);
+  while (value >= 1000 && power < units.length - 1) {
+    value = Number((value / 1000).toPrecision(3));
     power += 1;
   }
-  return `${Number(value.toPrecision(3))} ${units[power]}`;
+  return `${value} ${units[power]}`;
+}
+
+/** Three digits; of two equally near, the even one, as in Python, where toPrecision takes the upper. */
+function rounded(count) {
+  const upper = Number(count.toPrecision(3));
+  const unit = 10 ** (Math.floor(Math.log10(upper)) - 2);
+  const isTie = upper - count === count - (upper - unit);
+  return isTie && Math.round(upper / unit) % 2 ? upper - unit : upper;
 }
 
 /* Sliders are logarithmic from 1 to `last`, in steps that are round numbers */
@@ -183,13 +191,15 @@ function showFamilies(s, budget) {
   }));
 }
 
-function show() {
+/** Show the plan; `moved` is the slider that was moved, which stays where it is, if one was. */
+function show(moved) {
   const a = chosenArchitecture();
   byId("own").hidden = byId("own").disabled = byId("model").value !== "own";
   if (a.positions >= 1) byId("context").max = a.positions;
   if (a.layers >= 1) byId("tail").max = a.layers;
   if (number("context") > a.positions) byId("context").value = a.positions;
-  Object.keys(SLIDERS).forEach(toSlider);
+  if (number("tail") > a.layers && byId("model").value !== "own") byId("tail").value = a.layers;
+  Object.keys(SLIDERS).filter((id) => id !== moved).forEach(toSlider);
   const wrong = mistake(a);
   byId("summary").className = wrong ? "no" : "";
   const rows = byId("methods").tBodies[0];
@@ -243,8 +253,9 @@ function begin() {
     "The line is the budget, the whole width twice the budget.");
   byId("not-counted").textContent = DATA.not_counted;
   byId("controls").addEventListener("input", (event) => {
-    if (event.target.type === "range") fromSlider(event.target.id.replace("-slider", ""));
-    show();
+    const moved = event.target.type === "range" ? event.target.id.replace("-slider", "") : null;
+    if (moved) fromSlider(moved);
+    show(moved);
   });
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
   show();

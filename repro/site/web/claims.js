@@ -3,11 +3,11 @@
 
 const form = document.getElementById("filter");
 const rows = [...document.querySelectorAll("#claims tbody tr")];
-const texts = rows.map((row) => row.textContent.toLowerCase());
+const texts = rows.map((row) => `${row.textContent} ${row.dataset.artifact}`.toLowerCase());
 const more = document.getElementById("more");
 const FIELDS = ["q", "paper", "artifact", "verdict"];
 const narrow = window.matchMedia("(max-width: 48rem)");
-const FIRST = 12; // rows that a phone shows until it is asked for more
+const FIRST = 10; // rows that a phone shows until it is asked for more
 let whole = false;
 
 function asked() {

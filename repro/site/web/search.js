@@ -35,11 +35,11 @@ function answer() {
     item.append(link, note);
     return item;
   }));
-  const statements = found.filter(({ number }) => lowered[number][2] === "statement").length;
-  if (found.length > LIMIT && statements) {
+  // counted anew in the index, whose rows also show verdicts and numbers
+  if (found.length > LIMIT && found.some(({ number }) => lowered[number][2] === "statement")) {
     const link = document.createElement("a");
     link.href = `${search.dataset.root}index.html#q=${encodeURIComponent(query.value.trim())}`;
-    link.textContent = `All ${statements} statements`;
+    link.textContent = "All matching statements";
     const item = document.createElement("li");
     item.append(link);
     list.append(item);
