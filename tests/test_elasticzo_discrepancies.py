@@ -24,6 +24,7 @@ from repro.artifacts.elasticzo_discrepancies.evaluated import INTEGER_START, STA
 from repro.artifacts.elasticzo_discrepancies.run import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
 from repro.artifacts.shared.training_runs import point_of
+from repro.claims.index import CLAIMS
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
@@ -109,10 +110,19 @@ def test_every_run_says_what_was_changed_in_it() -> None:
             own = tuned_hyperparameters("rotated_mnist_30", "int8", result.point["method"]).batch
             changed = result.metrics["changed"]
             assert result.metrics["batch"] == changed.get("batch", own)
-            tuned.setdefault(result.point["method"], []).append(changed)
+            if changed.keys() <= {"batch"}:
+                tuned.setdefault(result.point["method"], []).append(changed)
     of_table = {"full_zo": 32, "cls2": 32, "cls1": 64, "full_bp": 32}
+    more = {"full_zo": [1024]}  # whose other settings were changed, too
     assert tuned == {
-        method: [{}, *({"batch": batch} for batch in (32, 64, 128, 256) if batch != own_batch)]
+        method: [
+            {},
+            *(
+                {"batch": batch}
+                for batch in [32, 64, 128, 256, *more.get(method, [])]
+                if batch != own_batch
+            ),
+        ]
         for method, own_batch in of_table.items()
     }
 
@@ -334,6 +344,22 @@ def test_networks_are_shown_on_every_kind_of_images() -> None:
     assert named == [
         "1,024 drawn at random (ours)", "the first 1,024", "ours, turned clockwise", "published"
     ]  # fmt: skip
+
+
+def test_the_figure_of_images_has_the_tables_batch_size() -> None:
+    row = {**ROW, "dataset": "mnist"}
+    view = {**INTEGER_START, **TABLE_2}
+    others = ({"images": "first"}, {"images": "all"}, {})
+    records = [
+        evaluation(accuracy, **row, batch=batch, **{**view, **other})
+        for batch, accuracy in ((32, 0.5), (256, 0.9))
+        for other in others
+    ]
+    figure = figures.test_images([*records, run([0.5], {}, dataset="mnist")])
+    (panel,) = figure.axes
+    assert len(panel.get_yticklabels()) == 1
+    published = CLAIMS["B-T2-mnist-30-int8-full_zo"].published
+    assert float(panel.containers[0][0].get_xdata()[0]) == pytest.approx(90 - published)
 
 
 def test_figures_have_the_table_the_causes_and_the_published_number() -> None:

@@ -115,8 +115,7 @@ ARTIFACT = Artifact(
             "Accuracy on our rotated test images and others, minus the published accuracy"
         ),
         "integer_tuning": (
-            "Accuracy after fine-tuning in INT8 on Fashion-MNIST, with one setting changed at a "
-            "time"
+            "Accuracy after fine-tuning in INT8, with one setting changed at a time"
         ),
         "batch": "Accuracy after fine-tuning in INT8 by batch size, and the published accuracy",
         "pre_training": (

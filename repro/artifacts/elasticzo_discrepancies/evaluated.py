@@ -111,6 +111,15 @@ def rows(records: Sequence[Record]) -> list[NetworkScores]:
     return sorted(made.values(), key=order)
 
 
+def batches_of_table(records: Sequence[Record]) -> dict[Key, int]:
+    """Return the batch size of each row of Table 2, from the runs in which nothing is changed."""
+    return {
+        key({name: run.point[name] for name in IN_TABLE}): int(run.metrics["settings"]["batch"])
+        for run in of_kind(records, "run")
+        if "angle" in run.point and not run.metrics["changed"]
+    }
+
+
 def settings(records: Sequence[Record]) -> Iterator[PreTraining]:
     """Yield every learning rate and batch size of pre-training recorded at both angles."""
     found = _means(records)

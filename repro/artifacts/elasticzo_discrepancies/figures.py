@@ -16,13 +16,13 @@ from repro.artifacts.shared.columns import headings
 from repro.artifacts.shared.comparisons import AxisComparison
 from repro.artifacts.shared.scores import score
 from repro.claims.elasticzo import DATASETS, ROW_LABELS
+from repro.claims.quantity import key
 from repro.measurement.records import Record
 from repro.plotting.accuracy import Columns, Score, dots
 from repro.plotting.style import BROWN, CYAN, INK, NEUTRAL, RED, notice, style, title
 
 _LABELS = {**ROW_LABELS, "none": "untuned"}
 _MARKERS = "osD^v"
-_BATCH = 32
 _OFFSETS = (-0.3, -0.15, 0.0, 0.15, 0.3)
 _VIEWS: dict[str, dict[str, Any]] = {
     "ours": {"color": INK, "marker": "o", "ms": 5},
@@ -91,10 +91,11 @@ def point_clouds(records: Sequence[Record]) -> Figure:
 def test_images(records: Sequence[Record]) -> Figure:
     """Draw the difference to Table 2 of each network on each set of rotated images.
 
-    Only networks without fine-tuning, or fine-tuned with a batch size of 32, are drawn; the
-    notebook's table has the others.
+    Networks fine-tuned with another batch size than the table's are in the notebook's table only.
     """
-    found = [row for row in evaluated.rows(records) if row.batch in (None, _BATCH)]
+    own = evaluated.batches_of_table(records)
+    every = evaluated.rows(records)
+    found = [row for row in every if row.batch in (None, own.get(key(row.row), row.batch))]
     if not found:
         return notice(_NO_RECORDS)
     profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")
