@@ -4,7 +4,6 @@ Jobs are ordered by value per minute. A job with a record of the same code on th
 a killed job resumes from its finished points.
 """
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from repro.artifacts import (
 from repro.artifacts.base import Artifact, Config
 from repro.core.errors import ReproError
 from repro.core.names import IMAGE_SETS, Precision
+from repro.core.processes import run_command
 from repro.data import cache
 from repro.data.catalog import load_set
 
@@ -316,7 +316,7 @@ def _run_tests() -> None:
     command = [sys.executable, "-m", "pytest", *options, *map(str, marked)]
     if not marked:
         raise ReproError("the installed package has no GPU tests; run this job from a clone")
-    done = subprocess.run(command, cwd=tests.parent, check=False)  # noqa: S603 - a fixed command
+    done = run_command(command, cwd=tests.parent)
     if done.returncode != 0:
         msg = f"the GPU tests failed (pytest's exit status {done.returncode}); see above"
         raise ReproError(msg)

@@ -3,11 +3,15 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from http.client import BadStatusLine
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
+import torchvision
 
 from repro.data.base import BadContentError, Request, SourceUnavailableError
+from repro.data.images.labelled import official
 from repro.data.language_models import DATA_SETS, join_members
 from repro.data.sources import hub, packages
 from repro.data.sources.packages import Wheel, debian, download_wheel, pip_command, pypi, run_client
@@ -252,3 +256,15 @@ def test_a_hub_that_cannot_be_reached_is_reported_at_once(
     ):
         with pytest.raises(SourceUnavailableError, match=r"http://127\.0\.0\.1:9: .*refused"):
             source.fetch(Request(tmp_path, None, lambda _: {}))
+
+
+@pytest.mark.parametrize("error", [BadStatusLine("not HTTP"), URLError("no route to host")])
+def test_an_official_server_that_fails_leaves_the_other_sources(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(torchvision.datasets, "MNIST", fail)
+    with pytest.raises(SourceUnavailableError):
+        official("MNIST").fetch(Request(tmp_path, None, lambda _: {}))

@@ -23,13 +23,14 @@ from repro.artifacts.elasticzo_discrepancies.causes import (
 from repro.artifacts.elasticzo_discrepancies.evaluated import INTEGER_START, START, comparisons
 from repro.artifacts.elasticzo_discrepancies.run import RotatedImages, evaluations
 from repro.artifacts.shared.ablation import Ablation, Axis, change
-from repro.artifacts.shared.training_runs import point_of
+from repro.artifacts.shared.training_runs import each_part, point_of
 from repro.claims.index import CLAIMS
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
 from repro.core.errors import UnknownRunsError
 from repro.data import cache
+from repro.execution.schedule import RunsFailedError
 from repro.measurement import environment
 from repro.measurement.prior_results import PriorResults
 from repro.measurement.records import Record, read_runs
@@ -272,6 +273,33 @@ def test_upright_images_are_answered_as_the_run_itself_did(cell: NetworkRun) -> 
     assert made == [cell], "what is recorded is not made again"
 
 
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_failed_run_stops_no_other() -> None:
+    """Neither the evaluation of the networks that ended, nor the other parts of an artifact."""
+
+    class Failing:
+        threads = 1
+
+        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
+            *others, last = cells
+            yield from ((one, train_run(TrainingTask(one, store, {}))) for one in others)
+            raise RunsFailedError({last: "its process died"})
+
+    store = CheckpointStore.of(ENVIRONMENT)
+    context: Any = SimpleNamespace(
+        executor=Failing(), prior_results=PriorResults(), environment=ENVIRONMENT
+    )
+    run = NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 1, 0)
+    asked = [(replace(run, seed=seed), RotatedImages(30, images="all")) for seed in (0, 1, 2)]
+    last: Any = iter(["the last"])
+    parts = [evaluations(asked, context), evaluations(asked[1:2], context), last]
+    found: list[Any] = []
+    with pytest.raises(RunsFailedError, match="its process died") as raised:
+        found.extend(each_part(parts))  # which keeps what comes before the failure
+    assert set(raised.value.problems) == {asked[1][0], asked[2][0]}
+    assert [getattr(one, "seed", one) for one in found] == [0, 1, "the last"]
+
+
 NONE = {"precision": "fp32", "method": "none"}
 
 
@@ -423,7 +451,9 @@ def test_a_dry_run_shows_the_runs_of_every_experiment() -> None:
             yield from ()
             raise UnknownRunsError
 
-    context: Any = SimpleNamespace(executor=Missing(), prior_results=PriorResults())
+    context: Any = SimpleNamespace(
+        executor=Missing(), prior_results=PriorResults(), environment=ENVIRONMENT
+    )
     with pytest.raises(UnknownRunsError):
         list(run_module.run(SMOKE, context))
     assert len(batches) == 3  # evaluated networks, changed settings, and the longer runs

@@ -199,6 +199,24 @@ def test_a_fork_server_that_still_imports_ends_with_a_killed_driver(tmp_path: Pa
         wait_until(lambda: not session(driver.pid), "the fork server outlives its driver")
 
 
+def test_a_process_whose_parent_has_ended_already_ends_at_once() -> None:
+    code = "from repro.core.processes import end_with_parent; end_with_parent(2**30)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode
+
+
+def test_a_program_that_has_just_ended_does_not_hide_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(process: Any) -> None:
+        process.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(["true"])
+
+
 def test_an_interrupted_program_is_killed_with_all_that_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+from filelock import FileLock
 
 from made_up import HERE
 from repro.core.leftovers import temporary_file, tidy
@@ -69,7 +70,8 @@ class InThisProcess:
 
 def curves_of(*cells: NetworkRun, here: Environment = HERE) -> list[dict[str, Any]]:
     store = CheckpointStore.of(here)
-    return [curves for _, curves in train_all(cells, store, InThisProcess(store, here))]
+    pool = InThisProcess(store, here)
+    return [curves for _, curves in train_all(cells, store, pool, here.code)]
 
 
 def task(cell: NetworkRun, directory: Path) -> TrainingTask:
@@ -321,10 +323,14 @@ def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         os.utime(path, (then := time.time() - days * 86400, then))
-    with temporary_file(other / "being_written.pt") as (_, being_written):
+    held = other / "held.lock"
+    with temporary_file(other / "being_written.pt") as (_, being_written), FileLock(held):
+        os.utime(held, (then := time.time() - 90 * 86400, then))
         tidy(directory)
         left = {path.name for path in (tmp_path / "runs").glob("*/*")}
-    assert left == {"done.pt", "recent.pt", being_written.name}
+    assert left == {"done.pt", "recent.pt", "held.lock", being_written.name}
+    tidy(directory)
+    assert not held.exists()
 
 
 SCRIPT = """

@@ -89,7 +89,7 @@ def cells(*seeds: int) -> list[NetworkRun]:
 
 
 def outcome(wanted: list[NetworkRun], pool: Scripted) -> list[str]:
-    return [metrics["of"] for _, metrics in train_all(wanted, pool.store, pool)]
+    return [metrics["of"] for _, metrics in train_all(wanted, pool.store, pool, {})]
 
 
 @pytest.fixture
@@ -419,6 +419,19 @@ def test_a_run_trained_before_the_commit_of_its_code_is_clean_afterwards(tmp_pat
     assert {**before, "trained": None} == {**after, "trained": None}
     dirty = train_run(TrainingTask(SGD, store, {"commit": "c" * 40, "dirty": True}))
     assert dirty["trained"]["dirty"] is True
+    for code, is_dirty in (({"commit": "d" * 40, "dirty": False}, False), ({"dirty": True}, True)):
+        ((_, found),) = train_all([SGD], store, Scripted(store), code)  # nothing is trained
+        assert found["trained"]["dirty"] is is_dirty
+        assert found["trained"]["commit"] == code.get("commit", "a" * 40)
+
+
+@pytest.mark.usefixtures("made_up_mnist")
+def test_a_run_by_another_engine_than_the_commands_is_refused(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "store")
+    by_engine = replace(SGD, engine="native")
+    with pytest.raises(ReproError, match="on-device engine have changed since the command began"):
+        train_run(TrainingTask(by_engine, store, engine="an earlier one"))
+    train_run(TrainingTask(SGD, store, engine="an earlier one"))  # PyTorch trains it
 
 
 @pytest.mark.usefixtures("made_up_mnist")

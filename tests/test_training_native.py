@@ -109,15 +109,14 @@ def test_a_float_run_is_the_beginning_of_a_longer_one(
 
 
 @pytest.mark.parametrize("first", ["torch", "native"])
-def test_an_integer_cell_that_either_engine_has_trained_is_taken_over(
-    first: Any, tmp_path: Path
-) -> None:
+def test_no_engine_takes_over_the_integer_runs_of_the_other(first: Any, tmp_path: Path) -> None:
+    """Both give the same bits, unless one is faulty."""
     cell = integers(start=integers("full_bp"))
     second = "native" if first == "torch" else "torch"
-    begun = run(replace(cell, engine=first), tmp_path)
-    assert run(replace(cell, engine=second), tmp_path) == begun  # the times, too
-    assert begun["trained"]["engine"] == first
-    assert len(list(tmp_path.glob("*.pt"))) == 2
+    found = [run(replace(cell, engine=engine), tmp_path) for engine in (first, second)]
+    assert [one["trained"]["engine"] for one in found] == [first, second]
+    for name in EVALUATED:
+        assert found[0][name] == found[1][name], name
 
 
 @pytest.mark.parametrize("first", ["torch", "native"])
@@ -232,11 +231,11 @@ def test_he_weights_have_the_published_deviation() -> None:
         assert weights.square().mean().sqrt() == pytest.approx(expected, abs=within), name
 
 
-def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
+def test_the_key_of_a_cell_has_the_engine_that_trains_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = CheckpointStore(tmp_path).checkpoint
-    assert key(native(integers())) == key(integers())
+    assert key(native(integers())) != key(integers())
     assert key(native(floats())) != key(floats())
     started = floats(start=floats("full_bp"))
     assert key(replace(started, start=native(floats("full_bp")))) != key(started)
@@ -254,7 +253,7 @@ def test_the_key_of_a_cell_has_the_engine_only_where_it_matters(
     before = [key(cell) for cell in cells]
     monkeypatch.setattr(run_module, "module_path", lambda: Path("other sources") / "_engine.so")
     after = [key(cell) for cell in cells]
-    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, False]
 
 
 @pytest.mark.parametrize("method", ["full_zo", "cls1", "full_bp"])

@@ -187,5 +187,12 @@ def tidy(directory: Path) -> None:
         with contextlib.suppress(OSError):  # another run may have removed it, or may own it
             for path in store.iterdir():
                 # a leading dot marks a temporary file; its lock says whether it is a leftover
-                if not path.name.startswith(".") and now - path.stat().st_mtime > _OTHER_CODE_S:
-                    path.unlink()
+                if path.name.startswith(".") or now - path.stat().st_mtime <= _OTHER_CODE_S:
+                    continue
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    # a lock of a run may be old and held: taking it does not change its time
+                    if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                        path.unlink()
+                finally:
+                    os.close(descriptor)

@@ -1,5 +1,6 @@
 """Child processes: their end with their parent, and their environment."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,15 @@ _LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
 """The C library, opened here since a process just forked should open nothing."""
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends; works on Linux only.
 
     A process in the middle of a long call into C, such as an import of PyTorch, cannot see that its
-    parent is gone, and would keep running for seconds.
+    parent is gone, and would keep running for seconds. ``parent`` is the number of that process,
+    which may have ended already.
     """
     if _LIBRARY is None:
         return
-    parent = os.getppid()
     _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the call above
         os._exit(1)
@@ -47,7 +49,7 @@ def run_command(
     with subprocess.Popen(  # noqa: S603 - the callers' commands are fixed
         command,
         process_group=0,
-        preexec_fn=end_with_parent,
+        preexec_fn=partial(end_with_parent, os.getpid()),
         text=True,
         errors="replace",
         **options,
@@ -55,7 +57,8 @@ def run_command(
         try:
             output, errors = process.communicate()
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)
             raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 

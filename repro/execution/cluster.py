@@ -75,17 +75,32 @@ class ClusterExecutor:
             EngineError: the on-device engine is requested but not built on a node.
             ReproError: runs failed.
         """
-        built = module_path().parent.name
-        without = [name for name, node in self.nodes.items() if node.engine != built]
-        if without and need_engine(runs):
-            msg = f"run `repro engine build` on {', '.join(without)}: the engine is not built there"
-            raise EngineError(msg)
+        if need_engine(runs):
+            self._require_engine()
         store = CheckpointStore.of(self.environment, self.threads)
         pool = ClusterPool(self, store)
         try:
-            yield from train_all(runs, store, pool)
+            yield from train_all(runs, store, pool, self.environment.code)
         finally:
             pool.cancel()
+
+    def _require_engine(self) -> None:
+        """Check that every node has built the engine, from the same sources and alike.
+
+        Raises:
+            EngineError: a node has none, or another one.
+        """
+        engines = {name: node.engine for name, node in self.nodes.items()}
+        if without := [name for name, engine in engines.items() if not engine]:
+            msg = f"run `repro engine build` on {', '.join(without)}: the engine is not built there"
+            raise EngineError(msg)
+        if len(set(engines.values())) > 1:
+            raise EngineError(
+                "the nodes have different engines ("
+                + ", ".join(f"{name}: {engine}" for name, engine in engines.items())
+                + "); set CXX and CXXFLAGS alike, leave out nodes with another C library, and run "
+                "`repro engine build` on each"
+            )
 
 
 class ClusterPool:
@@ -210,8 +225,11 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
     try:
         described: list[Node] = ray.get(asked, timeout=_ANSWER_S)
     except ray.exceptions.RayError as error:  # such as GetTimeoutError
-        msg = f"a node did not report its versions ({error}); install this suite on every node"
-        raise ReproError(msg) from error
+        way_out = "install this suite on every node"
+        if isinstance(error, ray.exceptions.GetTimeoutError):
+            share = f" and {gpus:g} GPU" if gpus else ""
+            way_out = f"each has {_ANSWER_S} s for it, once a worker{share} are free"
+        raise ReproError(f"a node did not report its versions ({error}); {way_out}") from error
     nodes = dict(zip(able, described, strict=True))
     return ClusterExecutor(
         require_alike(nodes, environment.capture()),

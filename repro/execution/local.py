@@ -7,9 +7,11 @@ from typing import Any
 
 from pebble import ProcessExpired
 
+from repro.core.atomic import require_writable
 from repro.core.leftovers import tidy
 from repro.core.units import format_bytes
 from repro.data import cache
+from repro.data.catalog import load_set
 from repro.execution.run_memory import run_bytes
 from repro.execution.schedule import RunOutcome, need_engine, train_all
 from repro.measurement.device import free_bytes, require_device
@@ -50,7 +52,7 @@ class LocalExecutor:
             UsageError: the device does not exist, or a data set that only the user can fetch is not
                 in the cache.
             EngineError: the on-device engine is requested but not built.
-            ReproError: runs failed.
+            ReproError: runs failed, a data set cannot be fetched, or the cache cannot be written.
         """
         for device in {run.device for run in runs}:
             require_device(device)
@@ -58,13 +60,21 @@ class LocalExecutor:
             # fails here if it is not built, before any process starts
             build.load()
         store = CheckpointStore.of(self.environment, self.threads)
+        require_writable(store.directory)
         missing = (run for run in runs if store.progress(run).metrics is None)
-        for name in dict.fromkeys(vision_task(run.task).dataset for run in missing):
+        begun = [one for run in missing for one in (run.start, run) if one]
+        sets = dict.fromkeys(vision_task(run.task).dataset for run in begun)
+        for name in sets:
             cache.require_available(name)  # before anything runs
         tidy(store.directory)
         # this module brings all that trains a network, imported once for all processes
         with processes(workers=self.workers, preload=["repro.execution.local"]) as submit:
-            yield from train_all(runs, store, LocalPool(self, store, submit))
+            for name in sets:
+                if not cache.is_cached(load_set(name)):
+                    # in a process of its own: decoding takes more memory than a run is granted
+                    submit(cache.fetch, name).result()
+            pool = LocalPool(self, store, submit)
+            yield from train_all(runs, store, pool, self.environment.code)
 
 
 class LocalPool:
@@ -85,7 +95,8 @@ class LocalPool:
             return ""
         return (
             f"it takes up to {format_bytes(needed)} of memory, and runs may take "
-            f"{format_bytes(self._memory)} here; free some, or use another machine or --memory"
+            f"{format_bytes(self._memory)} here; free some, use another machine, or allow more "
+            "with repro sweep --memory"
         )
 
     def has_room(self, run: NetworkRun) -> bool:

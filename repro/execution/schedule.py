@@ -5,7 +5,7 @@ An artifact has its runs trained through an ``Executor``.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from repro.core.progress import progress
 from repro.measurement.environment import Environment
 from repro.training.run import NetworkRun
 from repro.training.store import CheckpointStore
+from repro.training.trainer import with_commit
 
 ATTEMPTS = 3
 """Maximum number of attempts; a retry resumes from the last checkpoint."""
@@ -112,12 +113,13 @@ def need_engine(runs: Iterable[NetworkRun]) -> bool:
 
 
 def train_all(
-    runs: Sequence[NetworkRun], store: CheckpointStore, pool: WorkerPool
+    runs: Sequence[NetworkRun], store: CheckpointStore, pool: WorkerPool, code: Mapping[str, Any]
 ) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
     """Yield each run with its metrics, starting with the finished runs in ``store``.
 
     A run that others start from is trained before them. A run whose process or machine is lost is
-    retried, up to ``ATTEMPTS`` attempts in all; a run that raises an error is not retried.
+    retried, up to ``ATTEMPTS`` attempts in all; a run that raises an error is not retried. ``code``
+    has the ``commit`` and the ``dirty`` flag of the present code.
 
     Raises:
         RunsFailedError: after all others have been yielded.
@@ -131,7 +133,8 @@ def train_all(
                 missing.append(run)
             else:
                 advance("done before")
-                yield run, metrics
+                trained = with_commit(metrics.get("trained", {}), code)
+                yield run, {**metrics, **({"trained": trained} if trained else {})}
         queue = _Queue(store, pool)
         for outcome in queue.train(missing):
             if outcome.run in wanted:

@@ -4,6 +4,15 @@ Without it, the server would notice the end of its driver only after importing P
 seconds.
 """
 
+import os
+
 from repro.core.processes import end_with_parent
 
-end_with_parent()
+DRIVER = "REPRO_DRIVER_PROCESS"
+"""Environment variable that tells the server the number of the driver's process."""
+SERVER = os.getpid()
+"""The number of the server's process, in its forks."""
+
+# taken out, since a command started by a fork has another driver
+if driver := os.environ.pop(DRIVER, ""):
+    end_with_parent(int(driver))

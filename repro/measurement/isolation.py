@@ -22,6 +22,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from repro.core.errors import ReproError
 from repro.core.processes import end_with_parent, environment_set, same_package
+from repro.measurement.fork_server import DRIVER, SERVER
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -82,7 +83,8 @@ def _start_fork_server() -> None:
             resource_tracker.ensure_running()  # first, since it unblocks the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            forkserver.ensure_running()
+            with environment_set({DRIVER: str(os.getpid())}):
+                forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -134,5 +136,5 @@ def _begin() -> None:
         driver.join()
         os._exit(1)
 
-    end_with_parent()
+    end_with_parent(SERVER)
     threading.Thread(target=wait_and_end, daemon=True).start()

@@ -242,9 +242,13 @@ class NetworkRun(Checked, TrainingRun):
         return values
 
     def key(self) -> dict[str, Any]:
-        """Return all that identifies the run's state, including the engine's sources if used."""
+        """Return all that identifies the run's state, including the engine's sources if used.
+
+        They are included in integers, too, although both engines should give the same bits: a
+        mended engine does not continue the runs of a faulty one.
+        """
         key = self.as_dict()
-        if "engine" in key:
+        if self.engine == "native":
             # the first hash is of the engine's Python files, the second of its C++ and the compiler
             key["engine"] = [self.engine, source_sha256("ondevice"), module_path().parent.name]
         if self.start:

@@ -50,7 +50,8 @@ class Split:
     monitored: slice = field(default_factory=lambda: slice(None))
     """The training items whose loss is evaluated; by default all."""
     evaluated_at_once: int = 500
-    """Items in an evaluation batch; it limits memory and affects results only by rounding."""
+    """Items in an evaluation batch; it limits memory. In float32 it affects results only by
+    rounding; in integers the range of the whole batch decides the logits (docs/integer.md)."""
 
 
 class SplitBatches:

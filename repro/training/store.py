@@ -20,7 +20,7 @@ from repro.training.checkpoint import Checkpoint
 from repro.training.loop import Curve
 from repro.training.run import NetworkRun, TrainingRun
 
-# not ondevice: its float32 runs name it in their keys; in integers it has PyTorch's bits
+# not ondevice: its runs name it in their keys
 _PACKAGES = ("core", "data", "models", "methods", "integer", "training")
 """Subpackages whose code decides the outcome of a run."""
 _RUNS_ALONE = ("training/hyperparameters.py",)
@@ -42,9 +42,7 @@ class CheckpointStore:
     """The checkpoints of runs made with the same code, library versions and kind of machine.
 
     The metric ``trained`` of a run gives the time, commit, engine and number of threads of its last
-    epoch; a reused run keeps it. In integers each engine reuses and resumes the other's runs, since
-    both give the same bits. There is one exception: with ``sign="float"``, losses that agree to
-    about 14 digits may be ordered otherwise (``repro.ondevice.integer``).
+    epoch; a reused run keeps it. No engine continues the other's runs.
     """
 
     directory: Path

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from repro.core.errors import is_out_of_memory
+from repro.core.errors import ReproError, is_out_of_memory
 from repro.core.progress import now_and_then
+from repro.ondevice.build import module_path
 from repro.training.loop import train
 from repro.training.run import NetworkRun, TrainingRun
 from repro.training.store import CheckpointStore
@@ -22,6 +23,8 @@ class TrainingTask:
     store: CheckpointStore
     code: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """``commit`` and ``dirty`` flag of the code that trains it, if known."""
+    engine: str = field(default_factory=lambda: module_path().parent.name, hash=False)
+    """Identifies the on-device engine at the beginning of the command."""
 
 
 def train_run(task: TrainingTask) -> dict[str, Any]:
@@ -33,9 +36,15 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
 
     Raises:
         UsageError: the device does not exist here, or a setting is out of range.
-        ReproError: data or a model cannot be obtained, or another process trains this timed run.
+        ReproError: data or a model cannot be obtained, another process trains this timed run, or
+            the run needs the on-device engine, whose sources have changed since the command began.
     """
     run, store = task.run, task.store
+    if "engine" in run.key() and task.engine != module_path().parent.name:
+        raise ReproError(
+            "the sources or the compiler of the on-device engine have changed since the command "
+            "began, so its runs would not be alike; give the command again"
+        )
 
     def stamp() -> dict[str, Any]:
         return {
@@ -53,14 +62,22 @@ def train_run(task: TrainingTask) -> dict[str, Any]:
             training = run.training(lambda start: final_state(start, task))
             report = now_and_then(run.label())
             curve = train(training, store.checkpoint(run), stamp=stamp, report=report)
-            if curve.trained.get("dirty") and task.code.get("dirty") is False:
-                # trained before its code was committed; the store holds runs of equal code only
-                curve.trained |= task.code
+            curve.trained = with_commit(curve.trained, task.code)
             return training.metrics(curve)
         except RuntimeError as error:
             if not (run.is_timed and is_out_of_memory(error)):
                 raise
             return {"out_of_memory": " ".join(str(error).split())}
+
+
+def with_commit(trained: Mapping[str, Any], code: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of a finished run, with the commit of ``code`` if it had none.
+
+    Its code was committed after it was trained; a store holds runs of equal code only.
+    """
+    if trained.get("dirty") and code.get("dirty") is False:
+        return {**trained, **code}
+    return dict(trained)
 
 
 def final_state(run: NetworkRun, task: TrainingTask) -> dict[str, Any]:

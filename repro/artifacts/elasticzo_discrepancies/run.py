@@ -26,13 +26,14 @@ from repro.artifacts.shared.images import ImageRuns, TrainingRuns
 from repro.artifacts.shared.training_runs import (
     TrainingBudget,
     by_engine,
+    each_part,
     image_runs,
     recorded_or_made,
     rotated_run,
     scratch_runs,
     settings_of,
 )
-from repro.core.errors import UnknownRunsError
+from repro.core.errors import ReproError, UnknownRunsError
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.data import cache
 from repro.data.arrays import Array
@@ -40,6 +41,8 @@ from repro.data.batches import batches, to_tensors
 from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
+from repro.execution.schedule import RunsFailedError
+from repro.measurement.device import require_device
 from repro.training.build import build_learner, quantised_levels
 from repro.training.run import NetworkRun
 from repro.training.split import Split
@@ -83,23 +86,25 @@ Asked = list[EvaluatedNetwork]
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
-    """Yield the results of each experiment; two of them share some networks."""
+    """Yield the results of each experiment; two of them share some networks.
+
+    Raises:
+        UsageError: trained networks are to be evaluated on a device that this machine lacks.
+        RunsFailedError: some runs failed; all others were trained.
+    """
     chosen = [_EVALUATED[name] for name in config.experiments if name in _EVALUATED]
+    if chosen:
+        require_device(config.device)  # they are evaluated here, wherever they are trained
     asked = [pair for networks in chosen for pair in networks(config)]
     as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
-    unknown = None
-    for part in (
-        evaluations(as_trained, context),
-        _trained(_TRAINED, causes.SETTINGS, config, context),
-        # their points tell them from the shorter runs with the same settings
-        _trained(_LONG, (*causes.SETTINGS, "points"), config, context),
-    ):
-        try:
-            yield from part
-        except UnknownRunsError as error:  # a dry run shows the other parts, too
-            unknown = error
-    if unknown:
-        raise unknown
+    yield from each_part(
+        (
+            evaluations(as_trained, context),
+            _trained(_TRAINED, causes.SETTINGS, config, context),
+            # their points tell them from the shorter runs with the same settings
+            _trained(_LONG, (*causes.SETTINGS, "points"), config, context),
+        )
+    )
 
 
 def _trained(
@@ -134,11 +139,18 @@ def _evaluated(
     context: Context, asked: Sequence[EvaluatedNetwork]
 ) -> Iterator[tuple[EvaluatedNetwork, dict[str, Any]]]:
     runs = list(dict.fromkeys(run for run, _ in asked))
-    for _ in context.executor.run(runs):
-        pass
+    trained = set()
+    failed: ReproError | None = None
+    try:
+        for run, _ in context.executor.run(runs):
+            trained.add(run)
+    except (RunsFailedError, UnknownRunsError) as error:
+        failed = error
     store = CheckpointStore.of(context.environment, context.executor.threads)
     rotated = cache_calls(RotatedImages.of)  # rotating 10,000 takes longer than classifying
     for run, wanted in groupby(asked, key=lambda pair: pair[0]):
+        if run not in trained:
+            continue
         learner = build_learner(run)
         state = final_state(run, TrainingTask(run, store, context.environment.code))
         learner.load_weights(state["learner"])
@@ -151,6 +163,8 @@ def _evaluated(
             parts = batches(inputs, labels, Split.evaluated_at_once)
             right = sum(learner.evaluate(part)[1] for part in parts)
             yield (run, images), {"accuracy": right / len(labels)}
+    if failed:
+        raise failed
 
 
 def _point_of(run: NetworkRun, images: RotatedImages) -> dict[str, object]:

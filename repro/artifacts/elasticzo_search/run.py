@@ -19,6 +19,7 @@ from repro.artifacts.shared.ablation import change
 from repro.artifacts.shared.images import RotatedRuns
 from repro.artifacts.shared.training_runs import (
     TrainingBudget,
+    each_part,
     results,
     rotated_run,
     scratch_run,
@@ -36,19 +37,26 @@ _SEARCHED = ("lr", "clip", "eps", "r_max")
 def run(config: Config, context: Context) -> Iterator[Result]:
     """Yield a result for each combination of task, method, hyperparameters and seed.
 
-    The grids come first. The lines of other epsilons through the best points follow in float32, and
-    fine-tuning in integers is last.
+    The grids come first, then fine-tuning in integers. The lines of other epsilons through the best
+    points of float32 are last.
+
+    Raises:
+        RunsFailedError: some runs failed; all that do not depend on them were trained.
     """
-    found = []
     grids = [*_float_grids(config), *_integer_grids(config, rotated=False)]
-    for result in results(grids, context, _SEARCHED, config.engine):
+    tuning = _integer_grids(config, rotated=True)
+    found = []
+    for result in each_part(
+        (
+            results(grids, context, _SEARCHED, config.engine),
+            results(tuning, context, ("r_max", "batch"), config.engine),
+        )
+    ):
         if result.point["precision"] == "fp32":
             found.append(result)
         yield result
     lines = _float_grids(config, best(found))
     yield from results(lines, context, _SEARCHED, config.engine)
-    tuning = _integer_grids(config, rotated=True)
-    yield from results(tuning, context, ("r_max", "batch"), config.engine)
 
 
 def _grid(base: NetworkRun, **values: Sequence[float]) -> Iterator[NetworkRun]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from repro.core.atomic import require_writable
 from repro.core.leftovers import tidy
 from repro.core.progress import progress
 from repro.measurement.isolation import run_isolated
@@ -79,6 +80,7 @@ def train_in_subprocesses(
     """
     if not runs:
         return
+    require_writable(checkpoints.directory)
     tidy(checkpoints.directory)
     done = run_in_subprocesses(
         title,

@@ -1,5 +1,6 @@
 """Turn training runs into results, and the papers' tables into training runs."""
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -7,7 +8,9 @@ from typing import Any, TypeVar
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
+from repro.core.errors import UnknownRunsError
 from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
+from repro.execution.schedule import RunsFailedError
 from repro.measurement.device import Device
 from repro.training.hyperparameters import PRE_TRAINING, tuned_hyperparameters
 from repro.training.run import IntegerSettings, NetworkRun, Settings, as_recorded
@@ -75,6 +78,24 @@ def recorded_or_made(
             yield replace(result, metrics={**metrics, **result.metrics})
     for task, metrics in make(missing) if missing else ():
         yield replace(results[task], metrics={**metrics, **results[task].metrics})
+
+
+def each_part(parts: Iterable[Iterable[Result]]) -> Iterator[Result]:
+    """Yield the results of every part; failed or missing runs of one do not stop the others.
+
+    Raises:
+        RunsFailedError: some runs failed; raised after the last part.
+        UnknownRunsError: likewise, in a dry run.
+    """
+    errors: list[RunsFailedError | UnknownRunsError] = []
+    for part in parts:
+        try:
+            yield from part
+        except (RunsFailedError, UnknownRunsError) as error:
+            errors.append(error)
+    if errors:
+        problems = [error.problems for error in errors if isinstance(error, RunsFailedError)]
+        raise RunsFailedError(dict(ChainMap(*problems))) if problems else errors[0]
 
 
 def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:

@@ -7,6 +7,7 @@ clothing. Both use the same file names and format.
 import errno
 import shutil
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,7 @@ def official(dataset: str) -> Source:
                 loaded = load_split(request.workspace, train=split == "train", download=True)
                 arrays[f"{split}_images"] = loaded.data.numpy()
                 arrays[f"{split}_labels"] = loaded.targets.numpy().astype(np.uint8)
-        except (ImportError, RuntimeError, OSError, ValueError) as error:
+        except (ImportError, RuntimeError, OSError, ValueError, HTTPException) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise
             raise SourceUnavailableError(" ".join(str(error).split())) from error
