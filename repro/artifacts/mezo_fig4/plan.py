@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from repro.artifacts.base import Result
 from repro.artifacts.mezo_fig4 import Config
+from repro.artifacts.mezo_fig4.proposals import Proposal, propose
 from repro.artifacts.shared.subprocesses import run_in_subprocesses
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_bytes
@@ -17,7 +18,6 @@ from repro.data.text.tasks import get_task
 from repro.data.text.tokens import load_tokenised
 from repro.finetuning.arms import LABELS, Arm, is_full_backpropagation
 from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
-from repro.finetuning.planner import Proposal, propose
 from repro.finetuning.sources import fingerprint
 from repro.finetuning.step_memory import ArmStep, memory_of_step
 from repro.measurement.device import memory_of

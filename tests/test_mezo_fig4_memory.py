@@ -1,4 +1,4 @@
-"""The planner: formulas with real parameters, and what it proposes for a budget."""
+"""The memory of a step: by formulas, simulated, measured, and what is proposed for a budget."""
 
 import math
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from transformers import AutoConfig
 
+from repro.artifacts.mezo_fig4.proposals import propose
 from repro.finetuning import base_models, step_memory
 from repro.finetuning.arms import ARMS, PAPER_ARMS, SPECIFICATIONS, Arm, trains_adapters
 from repro.finetuning.base_models import load_architecture
-from repro.finetuning.planner import propose
 from repro.finetuning.step_memory import ArmStep, memory_of_step
 from repro.measurement.records import Record, of_kind, read_run
 from repro.memory.setting import Setting
@@ -49,7 +49,6 @@ def test_the_largest_model_that_fits_as_wanted_is_proposed_first() -> None:
     need = planned("mezo_1", LARGE, 8, 128)
     first, second, *_ = propose("mezo_1", SIZES, "float32", **WANTED, budget=need)
     assert (first.model, first.batch, first.context) == ("large", 8, 128)
-    assert first.planned_bytes == need
     assert (second.model, second.batch, second.context) == ("small", 8, 128)
     first, *_ = propose("mezo_1", SIZES, "float32", **WANTED, budget=need - 1)
     assert (first.model, first.batch, first.context) == ("small", 8, 128)
@@ -63,13 +62,12 @@ def test_where_nothing_fits_as_wanted_the_smallest_model_gets_less() -> None:
     assert sizes == sorted(sizes, reverse=True)
     assert (proposals[0].batch, proposals[0].context) == (4, 128)
     assert min(p.context for p in proposals) == 32  # 16 would cut into a question of 20 tokens
-    assert all(p.planned_bytes < whole for p in proposals)
+    assert all(planned("bp", SMALL, p.batch, p.context) < whole for p in proposals)
 
 
 def test_where_nothing_fits_at_all_the_least_is_proposed() -> None:
     (least,) = propose("bp", SIZES, "float32", **WANTED, budget=100e6)
     assert (least.model, least.batch, least.context) == ("small", 1, 32)
-    assert least.planned_bytes == planned("bp", SMALL, 1, 32)
 
 
 def test_a_size_is_that_of_the_model() -> None:

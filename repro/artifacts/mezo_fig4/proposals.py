@@ -7,8 +7,8 @@ next one is tried.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from repro.core.names import Dtype
 from repro.finetuning.arms import SPECIFICATIONS, Arm
@@ -17,15 +17,12 @@ from repro.planner.architecture import Architecture
 from repro.planner.formula import estimate
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A model, N and B for one arm."""
 
     model: str
     batch: int
     context: int
-    planned_bytes: float
-    """Its memory by the formula."""
 
 
 def propose(
@@ -51,28 +48,25 @@ def propose(
         least_context: the smallest N that cuts no question.
         budget: bytes of a training step, weights included.
     """
-    method = SPECIFICATIONS[arm].method
 
-    def planned(model: str, batch: int, context: int) -> Proposal:
-        setting = Setting(context=context, batch=batch, format=dtype)
-        needed = estimate(sizes[model], method, setting).total
-        return Proposal(model, batch, context, needed)
+    def needed(proposal: Proposal) -> float:
+        setting = Setting(context=proposal.context, batch=proposal.batch, format=dtype)
+        return estimate(sizes[proposal.model], SPECIFICATIONS[arm].method, setting).total
 
-    found = [planned(*wanted) for wanted in _settings(sizes, batch, context, least_context)]
-    fitting = [proposal for proposal in found if proposal.planned_bytes <= budget]
-    return fitting or [min(found, key=lambda proposal: proposal.planned_bytes)]
+    found = list(_in_order(sizes, batch, context, least_context))
+    return [one for one in found if needed(one) <= budget] or [min(found, key=needed)]
 
 
-def _settings(
+def _in_order(
     sizes: Mapping[str, Architecture], batch: int, context: int, least_context: int
-) -> Iterator[tuple[str, int, int]]:
-    """Yield model, B and N, in order of preference."""
+) -> Iterator[Proposal]:
+    """Yield every proposal, in order of preference."""
     by_size = sorted(sizes, key=lambda model: sizes[model].parameters, reverse=True)
-    yield from ((model, batch, context) for model in by_size)
+    yield from (Proposal(model, batch, context) for model in by_size)
     # without the first one, the requested N and B
     smaller = list(product(_halved(batch, 1), _halved(context, least_context)))[1:]
     smaller.sort(key=lambda setting: (setting[0] * setting[1], setting[1]), reverse=True)
-    yield from ((by_size[-1], b, n) for b, n in smaller)
+    yield from (Proposal(by_size[-1], b, n) for b, n in smaller)
 
 
 def _halved(value: int, least: int) -> Iterator[int]:
