@@ -273,31 +273,19 @@ def test_upright_images_are_answered_as_the_run_itself_did(cell: NetworkRun) -> 
     assert made == [cell], "what is recorded is not made again"
 
 
-@pytest.mark.usefixtures("made_up_mnist")
-def test_a_failed_run_stops_no_other() -> None:
-    """Neither the evaluation of the networks that ended, nor the other parts of an artifact."""
+def test_a_failed_part_stops_no_other() -> None:
+    runs = [replace(TUNED, seed=seed) for seed in (0, 1)]
 
-    class Failing:
-        threads = 1
+    def failing(run: NetworkRun) -> Iterator[Any]:
+        yield run.seed
+        raise RunsFailedError({run: "its process died"})
 
-        def run(self, cells: Sequence[NetworkRun]) -> Iterator[tuple[NetworkRun, dict[str, Any]]]:
-            *others, last = cells
-            yield from ((one, train_run(TrainingTask(one, store, {}))) for one in others)
-            raise RunsFailedError({last: "its process died"})
-
-    store = CheckpointStore.of(ENVIRONMENT)
-    context: Any = SimpleNamespace(
-        executor=Failing(), prior_results=PriorResults(), environment=ENVIRONMENT
-    )
-    run = NetworkRun("mnist", "fp32", "full_bp", FloatSettings(lr=0.05, batch=16), 1, 0)
-    asked = [(replace(run, seed=seed), RotatedImages(30, images="all")) for seed in (0, 1, 2)]
-    last: Any = iter(["the last"])
-    parts = [evaluations(asked, context), evaluations(asked[1:2], context), last]
     found: list[Any] = []
+    parts: list[Any] = [failing(runs[0]), failing(runs[1]), iter(["the last"])]
     with pytest.raises(RunsFailedError, match="its process died") as raised:
-        found.extend(each_part(parts))  # which keeps what comes before the failure
-    assert set(raised.value.problems) == {asked[1][0], asked[2][0]}
-    assert [getattr(one, "seed", one) for one in found] == [0, 1, "the last"]
+        found.extend(each_part(parts))
+    assert set(raised.value.problems) == {*runs}
+    assert found == [0, 1, "the last"]  # extend keeps what comes before the failure
 
 
 NONE = {"precision": "fp32", "method": "none"}
@@ -372,6 +360,19 @@ def test_networks_are_shown_on_every_kind_of_images() -> None:
     assert named == [
         "1,024 drawn at random (ours)", "the first 1,024", "ours, turned clockwise", "published"
     ]  # fmt: skip
+
+
+def test_gains_are_those_of_full_zo_in_integers() -> None:
+    records = [
+        run([0.2, 0.3], {}), run([0.25, 0.45], {}, seed=1), run([0.2, 0.25], {"r_max": 3}),
+        run([0.2, 0.9], {"r_max": 3}, method="cls1"),
+    ]  # fmt: skip
+    (published, own, other) = tables.gains_in_integers(records).to_dict("records")
+    name = "Fashion-MNIST, 30°"
+    claims = [CLAIMS[f"B-T2-fashion_mnist-30-int8-{row}"].published for row in ("full_zo", "none")]
+    assert float(published[name]) == pytest.approx(claims[0] - claims[1])
+    assert (own["setting"], own[name][:6]) == ("the table's setting", "+15.00")
+    assert (other["setting"], other[name]) == ("r_max 3", "+5.00")
 
 
 def test_the_figure_of_images_has_the_tables_batch_size() -> None:

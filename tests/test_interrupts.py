@@ -217,6 +217,27 @@ def test_a_program_that_has_just_ended_does_not_hide_an_interrupt(
         run_command(["true"])
 
 
+def test_a_fork_server_that_another_program_began_serves_too(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing
+            from repro.measurement.isolation import run_isolated
+            if __name__ == "__main__":
+                process = multiprocessing.get_context("forkserver").Process(target=print)
+                process.start()
+                process.join()
+                print(list(run_isolated(abs, [-1], workers=1, preload=[])))
+            """
+        )
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[(-1, 1)]\n")
+
+
 def test_an_interrupted_program_is_killed_with_all_that_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "phi3": _of("phi3", num_key_value_heads=2),
     "falcon": _of("falcon"),
     "falcon, other name": {**_of("falcon"), "n_embed": 96},
+    "falcon, null": {**_of("falcon"), "n_embed": None},
     "falcon, new": _of("falcon", new_decoder_architecture=True, num_kv_heads=2, bias=True),
     "falcon, sequential": _of("falcon", parallel_attn=False, multi_query=False),
     "stablelm": _of("stablelm", num_key_value_heads=2, use_qkv_bias=True),

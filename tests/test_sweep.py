@@ -446,7 +446,7 @@ def test_a_node_goes_on_with_what_it_is_sent(
     monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "node"))
     sent = tuple(states_of(tuned, driver))
     assert [cell for cell, _ in sent] == [start]
-    metrics, state = run_job(tuned, 1, identity(here), {"commit": "a" * 40}, sent)
+    metrics, state = run_job(tuned, 1, identity(here), {"commit": "a" * 40}, "", sent)
     driver.take_over(tuned, state)
     assert driver.progress(tuned).metrics == metrics
     assert [metrics[curve] for curve in CURVES] == [expected[curve] for curve in CURVES]
@@ -457,7 +457,7 @@ def test_a_node_goes_on_with_what_it_is_sent(
 
 def test_a_node_that_is_not_what_the_sweep_began_with_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(ReproError, match="joined later differs"):
-        run_job(SGD, 1, "other", {}, ())
+        run_job(SGD, 1, "other", {}, "", ())
     assert not (tmp_path / "cache").exists()
 
 

@@ -446,7 +446,9 @@ def test_a_text_task_that_cannot_be_trained_is_refused_before_the_first_task(
 def test_a_run_whose_directions_the_engine_draws_is_that_engines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = TEXT.key(), IMAGES.key(), replace(TEXT, device="cuda").key()
+    runs = (TEXT, IMAGES, replace(TEXT, device="cuda"), replace(TEXT, arm="bp"))
+    before = [run.key() for run in runs]
     monkeypatch.setattr(training_module, "module_path", lambda: Path("other/engine.so"))
-    after = TEXT.key(), IMAGES.key(), replace(TEXT, device="cuda").key()
-    assert [one == other for one, other in zip(before, after, strict=True)] == [False, True, True]
+    assert [run.key() == key for run, key in zip(runs, before, strict=True)] == [
+        False, True, True, True,
+    ]  # fmt: skip

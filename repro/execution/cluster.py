@@ -75,32 +75,19 @@ class ClusterExecutor:
             EngineError: the on-device engine is requested but not built on a node.
             ReproError: runs failed.
         """
-        if need_engine(runs):
-            self._require_engine()
+        built = module_path().parent.name
+        without = [name for name, node in self.nodes.items() if node.engine != built]
+        if without and need_engine(runs):
+            raise EngineError(
+                f"run `repro engine build` on {', '.join(without)}: the engine is not built there, "
+                "or with other values of CXX and CXXFLAGS or another C library than here"
+            )
         store = CheckpointStore.of(self.environment, self.threads)
         pool = ClusterPool(self, store)
         try:
             yield from train_all(runs, store, pool, self.environment.code)
         finally:
             pool.cancel()
-
-    def _require_engine(self) -> None:
-        """Check that every node has built the engine, from the same sources and alike.
-
-        Raises:
-            EngineError: a node has none, or another one.
-        """
-        engines = {name: node.engine for name, node in self.nodes.items()}
-        if without := [name for name, engine in engines.items() if not engine]:
-            msg = f"run `repro engine build` on {', '.join(without)}: the engine is not built there"
-            raise EngineError(msg)
-        if len(set(engines.values())) > 1:
-            raise EngineError(
-                "the nodes have different engines ("
-                + ", ".join(f"{name}: {engine}" for name, engine in engines.items())
-                + "); set CXX and CXXFLAGS alike, leave out nodes with another C library, and run "
-                "`repro engine build` on each"
-            )
 
 
 class ClusterPool:
@@ -139,6 +126,7 @@ class ClusterPool:
             executor.threads,
             identity(executor.environment),
             executor.environment.code,
+            module_path().parent.name,
             tuple(states_of(run, self._store)),
         )
         self._running[reference] = run
@@ -227,8 +215,8 @@ def _executor(threads: int, gpus: float) -> ClusterExecutor:
     except ray.exceptions.RayError as error:  # such as GetTimeoutError
         way_out = "install this suite on every node"
         if isinstance(error, ray.exceptions.GetTimeoutError):
-            share = f" and {gpus:g} GPU" if gpus else ""
-            way_out = f"each has {_ANSWER_S} s for it, once a worker{share} are free"
+            free = f"{gpus:g} GPU is free there" if gpus else "a worker has started there"
+            way_out = f"each has {_ANSWER_S} s for it, in which {free}"
         raise ReproError(f"a node did not report its versions ({error}); {way_out}") from error
     nodes = dict(zip(able, described, strict=True))
     return ClusterExecutor(
@@ -250,6 +238,7 @@ def run_job(
     threads: int,
     expected: str,
     code: Mapping[str, Any],
+    engine: str,
     states: Sequence[tuple[NetworkRun, bytes]],
 ) -> tuple[dict[str, Any], bytes]:
     """Train a run here and return its metrics and its last state.
@@ -259,6 +248,7 @@ def run_job(
         threads: its training threads.
         expected: identity of the code, versions and machine that must run it.
         code: commit and dirty flag, if known.
+        engine: identifier of the on-device engine, if the run needs it.
         states: checkpoints of the run and of the runs it starts from.
 
     Raises:
@@ -273,7 +263,7 @@ def run_job(
     store = CheckpointStore.of(here, threads)
     for begun, before in states:
         store.take_over(begun, before)
-    metrics = train_run(TrainingTask(run, store, code))
+    metrics = train_run(TrainingTask(run, store, code, engine))
     state = store.checkpoint(run).read()
     if state is None:
         msg = f"the checkpoint of {run.label()} was removed on its node; run the sweep again"

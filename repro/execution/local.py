@@ -1,5 +1,6 @@
 """Train runs in processes of this machine, as many at a time as its cores and memory allow."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 from pebble import ProcessExpired
 
 from repro.core.atomic import require_writable
+from repro.core.errors import ReproError
 from repro.core.leftovers import tidy
 from repro.core.units import format_bytes
 from repro.data import cache
@@ -52,7 +54,7 @@ class LocalExecutor:
             UsageError: the device does not exist, or a data set that only the user can fetch is not
                 in the cache.
             EngineError: the on-device engine is requested but not built.
-            ReproError: runs failed, a data set cannot be fetched, or the cache cannot be written.
+            ReproError: runs failed, or the cache cannot be written.
         """
         for device in {run.device for run in runs}:
             require_device(device)
@@ -72,7 +74,8 @@ class LocalExecutor:
             for name in sets:
                 if not cache.is_cached(load_set(name)):
                     # in a process of its own: decoding takes more memory than a run is granted
-                    submit(cache.fetch, name).result()
+                    with contextlib.suppress(ReproError, ProcessExpired):  # its runs will tell
+                        submit(cache.fetch, name).result()
             pool = LocalPool(self, store, submit)
             yield from train_all(runs, store, pool, self.environment.code)
 

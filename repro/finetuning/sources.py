@@ -12,14 +12,15 @@ from repro.finetuning.base_models import TINY, load_config
 def fingerprint(name: str) -> str:
     """Return an identifier of the weights of the model ``name``.
 
-    For a model on the hub it is the commit; for a directory or a file, sizes and modification
-    times. It is empty for the models of the catalogue, which never change.
+    For a model on the hub it is the commit; for a directory or a file, names, sizes and
+    modification times, as hashing the weights would take seconds. It is empty for the models of the
+    catalogue, which never change.
     """
     if name == TINY or name in {dataset.name for dataset in DATA_SETS}:
         return ""
     path = Path(name)
     if path.exists():
-        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
         return " ".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
     return str(load_config(name)._commit_hash)
 

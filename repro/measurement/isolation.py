@@ -136,5 +136,5 @@ def _begin() -> None:
         driver.join()
         os._exit(1)
 
-    end_with_parent(SERVER)
+    end_with_parent(SERVER or os.getppid())
     threading.Thread(target=wait_and_end, daemon=True).start()

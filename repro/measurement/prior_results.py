@@ -9,6 +9,8 @@ import msgspec
 from repro.measurement.lengths import beginning_of, course_of, epochs_of, is_course
 from repro.measurement.records import Record, profile_of, read_run, run_files, together
 
+_TRAINED = ("grid", "run")
+
 
 class PriorResults:
     """The current results of one artifact and one profile, taken from all runs together.
@@ -17,8 +19,8 @@ class PriorResults:
     decide the computation, including the engine. Commit, library versions and machine may differ,
     since the tables also combine results from all of them. A result without settings counts only if
     its run had the same configuration. Results from a dirty working tree do not count, because
-    nobody can reproduce them. Nor do failures for lack of memory: more may be free now. A run on
-    clouds also answers for shorter ones.
+    nobody can reproduce them. Nor do runs that failed for lack of memory: more may be free now. A
+    run on clouds also answers for shorter ones.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -81,4 +83,5 @@ def _key(kind: str, point: Mapping[str, Any], seed: int | None, settings: object
 
 def _counts(record: Record) -> bool:
     _, dirty = record.code
-    return not dirty and not record.metrics.get("out_of_memory")
+    failed = record.kind in _TRAINED and record.metrics.get("out_of_memory")
+    return not (dirty or failed)

@@ -152,7 +152,8 @@ def _text_part(config: Config) -> Config:
     text = config.get("text_config")
     part = text if isinstance(text, Mapping) else config
     aliases = _ALIASES.get(str(part.get("model_type")), {})
-    return {**part, **{usual: part[name] for name, usual in aliases.items() if name in part}}
+    given = {own: part.get(other) for other, own in aliases.items()}
+    return {**part, **{name: value for name, value in given.items() if value is not None}}
 
 
 def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: ANN401 - of any field

@@ -83,6 +83,10 @@ def _frame(path: str, *slugs: str) -> Callable[[Path], str]:
 _ABLATION = "elasticzo_int8_ablation"
 TABLES: Mapping[str, Mapping[str, Callable[[Path], str]]] = {
     "discrepancies.md": {
+        "gains in integers": _frame(
+            "repro.artifacts.elasticzo_discrepancies.tables:gains_in_integers",
+            "elasticzo_discrepancies",
+        ),
         "accuracies of PointNet": cloud_accuracies,
         "lengths of PointNet's training": _frame(
             "repro.artifacts.elasticzo_discrepancies.tables:long_point_clouds",

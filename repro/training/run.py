@@ -160,7 +160,7 @@ class NetworkRun(Checked, TrainingRun):
     """Random augmentation of the training items; evaluation items are never augmented."""
     device: Device = "cpu"
     engine: Engine = "torch"
-    """The engine that trains. In integers both engines give the same bits, so their runs are
+    """The engine that trains. In integers both engines give the same bits, so their records are
     interchangeable; in float32 each has its own noise and rounding."""
     signs: bool = False
     """Whether to count agreements between the rules for the gradient's sign; in integers only."""

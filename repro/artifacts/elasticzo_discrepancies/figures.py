@@ -93,9 +93,10 @@ def test_images(records: Sequence[Record]) -> Figure:
 
     Networks fine-tuned with another batch size than the table's are in the notebook's table only.
     """
-    own = evaluated.batches_of_table(records)
     every = evaluated.rows(records)
-    found = [row for row in every if row.batch in (None, own.get(key(row.row), row.batch))]
+    # the smallest of each row unless the records tell the table's
+    own = {key(row.row): row.batch for row in every} | evaluated.batches_of_table(records)
+    found = [row for row in every if row.batch in (None, own[key(row.row)])]
     if not found:
         return notice(_NO_RECORDS)
     profile = next(r.profile for r in reversed(records) if r.kind == "evaluation")

@@ -33,7 +33,6 @@ from repro.artifacts.shared.training_runs import (
     scratch_runs,
     settings_of,
 )
-from repro.core.errors import ReproError, UnknownRunsError
 from repro.core.names import METHODS, ZEROTH_ORDER, MethodName, Precision
 from repro.data import cache
 from repro.data.arrays import Array
@@ -41,7 +40,7 @@ from repro.data.batches import batches, to_tensors
 from repro.data.images.rotated import SEED, SIZE
 from repro.data.images.rotation import rotate
 from repro.data.splits import sample
-from repro.execution.schedule import RunsFailedError
+from repro.execution.schedule import DryRunExecutor
 from repro.measurement.device import require_device
 from repro.training.build import build_learner, quantised_levels
 from repro.training.run import NetworkRun
@@ -93,8 +92,6 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         RunsFailedError: some runs failed; all others were trained.
     """
     chosen = [_EVALUATED[name] for name in config.experiments if name in _EVALUATED]
-    if chosen:
-        require_device(config.device)  # they are evaluated here, wherever they are trained
     asked = [pair for networks in chosen for pair in networks(config)]
     as_trained = [(by_engine(base, config.engine), images) for base, images in asked]
     yield from each_part(
@@ -139,18 +136,14 @@ def _evaluated(
     context: Context, asked: Sequence[EvaluatedNetwork]
 ) -> Iterator[tuple[EvaluatedNetwork, dict[str, Any]]]:
     runs = list(dict.fromkeys(run for run, _ in asked))
-    trained = set()
-    failed: ReproError | None = None
-    try:
-        for run, _ in context.executor.run(runs):
-            trained.add(run)
-    except (RunsFailedError, UnknownRunsError) as error:
-        failed = error
+    if not isinstance(context.executor, DryRunExecutor):
+        for device in {run.device for run in runs}:
+            require_device(device)  # they are evaluated here, wherever they are trained
+    for _ in context.executor.run(runs):
+        pass
     store = CheckpointStore.of(context.environment, context.executor.threads)
     rotated = cache_calls(RotatedImages.of)  # rotating 10,000 takes longer than classifying
     for run, wanted in groupby(asked, key=lambda pair: pair[0]):
-        if run not in trained:
-            continue
         learner = build_learner(run)
         state = final_state(run, TrainingTask(run, store, context.environment.code))
         learner.load_weights(state["learner"])
@@ -163,8 +156,6 @@ def _evaluated(
             parts = batches(inputs, labels, Split.evaluated_at_once)
             right = sum(learner.evaluate(part)[1] for part in parts)
             yield (run, images), {"accuracy": right / len(labels)}
-    if failed:
-        raise failed
 
 
 def _point_of(run: NetworkRun, images: RotatedImages) -> dict[str, object]:

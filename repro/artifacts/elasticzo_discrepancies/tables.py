@@ -32,6 +32,31 @@ def by_cause(records: Sequence[Record]) -> pd.DataFrame:
     )
 
 
+def gains_in_integers(records: Sequence[Record]) -> pd.DataFrame:
+    """Return what fine-tuning by Full ZO in INT8 adds, in points, by setting and column of Table 2.
+
+    The network before fine-tuning is that of the same seed. The first line has the published gains.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for one in comparisons(records):
+        if (
+            one.row["method"] != "full_zo"
+            or one.row["precision"] != "int8"
+            or "angle" not in one.row
+        ):
+            continue
+        dataset, angle, _ = headings(one.row)
+        before = published()[key({**one.row, "method": "none"})]
+        column = columns.setdefault(f"{dataset}, {angle}", {})
+        column["published"] = f"{published()[key(one.row)] - before:+.2f}"
+        for variant in (one.base, *one.variants):
+            name = "the table's setting" if variant.is_base else f"{one.axis.name} {variant.label}"
+            curves = [record.metrics["test_accuracy"] for record in variant.group.records]
+            found = [100 * (curve[-1] - curve[0]) for curve in curves if curve]
+            column[name] = estimate(found).text("+")
+    return pd.DataFrame(columns).rename_axis("setting").reset_index().fillna("")
+
+
 def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
     """Return the accuracy of runs from scratch after the last and after the best epoch."""
     return pd.DataFrame(

@@ -80,7 +80,7 @@ def zero_shot_controls(
                     "context": setup.context,
                     "calibration_items": config.tuning_items,
                     "items": config.final_items,
-                    **recorded_sources(model, dataset, config.seeds[0]),
+                    **recorded_sources(model, dataset, 0),
                 }
             },
         )

@@ -56,16 +56,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     if uses_engine(config.noise):
         build()
     datasets = obtainable(config.datasets)
-    for name in datasets:  # before memory is measured for minutes
-        require_items(
-            task_of_seed(name, config.seeds[0]),
-            tuning=config.tuning_items,
-            monitored=config.monitored_items,
-            final=config.final_items,
-            batch=config.batch,
-        )
+    # before memory is measured for minutes, and for the batch sizes that this leads to
+    _require_items(config, datasets, batch=1)
     prepared = _prepared(context)
     planned = plan(config, datasets, prepared)
+    _require_items(config, datasets, max(setup.batch for setup in planned.setups))
     yield from planned.results
     for setup in planned.too_large:  # reported before hours are spent on the others
         reason = f"{_name(setup)}: out of memory; larger settings are left out"
@@ -76,6 +71,17 @@ def run(config: Config, context: Context) -> Iterator[Result]:
         yield from zero_shot_controls(config, datasets, planned.setups, prepared, context)
     for dataset in datasets:
         yield from _task(config, dataset, planned.setups, context)
+
+
+def _require_items(config: Config, datasets: Sequence[str], batch: int) -> None:
+    for name in datasets:
+        require_items(
+            task_of_seed(name, config.seeds[0]),
+            tuning=config.tuning_items,
+            monitored=config.monitored_items,
+            final=config.final_items,
+            batch=batch,
+        )
 
 
 def _prepared(context: Context) -> ResultCache:

@@ -20,7 +20,7 @@ from repro.artifacts.shared.subprocesses import run_in_subprocesses, train_in_su
 from repro.artifacts.shared.tuning import best_rate
 from repro.artifacts.zo_methods import Config, kind_of
 from repro.artifacts.zo_methods.arms import ARMS
-from repro.artifacts.zo_methods.training import MethodRun, measure_cost
+from repro.artifacts.zo_methods.training import MethodRun, measure_cost, needs_engine
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
 from repro.data.text.tasks import get_task, task_of_seed
@@ -59,7 +59,7 @@ def _require_obtainable(config: Config) -> None:
             cache.load(name)
         if images:
             continue
-        if config.device == "cpu":
+        if any(needs_engine(arm, task, config.device) for arm in config.arms):
             build()
         if reason := unobtainable(config.model):
             raise ReproError(reason)

@@ -100,7 +100,7 @@ class MethodRun(PromptRun):
     def key(self) -> dict[str, Any]:
         """Return everything that identifies the run's state."""
         key = asdict(self) | {"code": source_sha256(*_SOURCES)}
-        if self.device == "cpu" and kind_of(self.task) == "text":
+        if needs_engine(self.arm, self.task, self.device):
             key["engine"] = module_path().parent.name  # a hash of its sources
         return key
 
@@ -115,6 +115,11 @@ class MethodRun(PromptRun):
             return Training(*_images(self), duration, metrics=Curve.as_dict)
         learner, data, counts = _prompts(self)
         return Training(learner, data, duration, metrics=lambda c: c.as_dict() | counts)
+
+
+def needs_engine(arm: str, task: str, device: Device) -> bool:
+    """Return whether the on-device engine draws the directions of an arm."""
+    return ARMS[arm].noise is not None and kind_of(task) == "text" and device == "cpu"
 
 
 def _optimizer(run: MethodRun, model: nn.Module) -> Any:  # noqa: ANN401 - of any method
