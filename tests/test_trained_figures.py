@@ -192,10 +192,12 @@ def test_sign_statement_is_the_mean_of_all_parts_and_knows_its_range() -> None:
 
 
 def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached() -> None:
-    def trained(batch: int, signs: tuple[int, ...], data: str, method: str) -> Record:
+    def trained(
+        batch: int, signs: tuple[int, ...], data: str, method: str, **others: int
+    ) -> Record:
         point = {"precision": "int8_star", "method": method, "dataset": data, "batch": batch}
-        length = {"epochs": len(signs)}
-        return run([0.1] * (len(signs) + 1), signs=signs, settings=length, **point)  # type: ignore[arg-type]
+        settings = {"epochs": len(signs), "r_max": 15, **others}
+        return run([0.1] * (len(signs) + 1), signs=signs, settings=settings, **point, **others)  # type: ignore[arg-type]
 
     records = [
         trained(batch, signs, data, method)
@@ -218,6 +220,13 @@ def test_sign_statement_names_other_batch_sizes_and_where_95_percent_is_reached(
     (line,) = [one for one in figure.axes[0].lines if one.get_label() == "Full ZO"]
     assert list(line.get_xdata()) == [32]
     assert list(line.get_ydata()) == pytest.approx([90])
+    more = trained(256, (10, 9), "mnist", "cls1", r_max=63)
+    (finding,) = sign_findings([*records, more])
+    assert finding.ours == pytest.approx(80)  # by the r_max that was searched for
+    assert finding.plausible == pytest.approx((80, 95))
+    assert numbers(finding.reason)[-3:] == [95, 63, 80]
+    rows = by_phase([*records, more])
+    assert sorted(set(rows["r_max"])) == [15, 63]
 
 
 def test_short_and_long_runs_of_one_batch_size_both_count() -> None:

@@ -14,14 +14,17 @@ Deviations from the paper:
    comparison that finds no difference where there is one counts as wrong.
 3. Batch size and r_max are lost from our copy of the paper. Batch sizes from 32 to 1,024 can be
    run. The verdict uses 256, the batch size of the accuracies. r_max was searched for on held-out
-   items at 256 (artifact ``elasticzo_search``) and kept for the other sizes. Batch sizes are
-   compared in runs of six epochs, with the schedule of 100 epochs shortened to six.
+   items at 256 (artifact ``elasticzo_search``) and kept for the other sizes; other values are run
+   apart. Batch sizes and values of r_max are compared in runs of six epochs, with the schedule of
+   100 epochs shortened to six. Two values of r_max are run for 100 epochs, too.
 4. The integer rules follow NITI's second version; ``docs/integer.md`` lists everything that the
    papers leave open.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -29,6 +32,7 @@ from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
 from repro.claims.elasticzo import DATASETS
 from repro.core.names import METHOD_LABELS, ZEROTH_ORDER, ZerothOrderMethod
+from repro.integer.limits import RMax
 from repro.measurement.records import Record, rank
 
 if TYPE_CHECKING:
@@ -62,11 +66,20 @@ class Config(ImageRuns):
     """Methods with a zeroth-order part."""
     batches: tuple[int, ...] = BATCHES
     """B, images per step."""
+    r_maxes: tuple[RMax, ...] = (31, 63)
+    """Largest magnitudes of the perturbation, besides the one that was searched for."""
 
 
 PAPER = Config()
-QUICK = Config(seeds=(0,), epochs=_SHORT)
-SMOKE = Config(datasets=("mnist",), seeds=(0,), batches=(JUDGED_BATCH,), epochs=1, image_items=512)
+QUICK = Config(seeds=(0,), epochs=_SHORT, r_maxes=(3, 7, 15, 31, 63))
+SMOKE = Config(
+    datasets=("mnist",),
+    seeds=(0,),
+    batches=(JUDGED_BATCH,),
+    r_maxes=(63,),
+    epochs=1,
+    image_items=512,
+)
 
 
 def run(config: Config, context: Context) -> Iterator[Result]:
@@ -78,18 +91,26 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     Kinds of results:
 
     - ``run``: one training run. The point names data set, precision, method, batch size and number
-      of epochs. The metrics are its curves, its settings and ``signs``, the counts of each epoch
-      (``repro.training.learners.COUNTS``).
+      of epochs, and r_max unless it is the one that was searched for. The metrics are its curves,
+      its settings and ``signs``, the counts of each epoch (``repro.training.learners.COUNTS``).
     """
-    from repro.artifacts.shared.training_runs import image_runs, results
+    from repro.artifacts.shared.ablation import change
+    from repro.artifacts.shared.training_runs import each_part, image_runs, results
 
+    own, others = [], []
     runs = image_runs(config, ("int8_star",), config.methods)
-    watched = (
-        replace(run, signs=True, settings=replace(run.settings, batch=batch))
-        for run in runs
-        for batch in config.batches
+    for run, batch in product(runs, config.batches):
+        watched = replace(change(run, {"batch": batch}), signs=True)
+        own.append(watched)
+        changed = (change(watched, {"r_max": r_max}) for r_max in config.r_maxes)
+        others += [other for other in changed if other != watched]
+    at = ("batch", "epochs")
+    yield from each_part(
+        (
+            results(own, context, at, engine=config.engine),
+            results(others, context, (*at, "r_max"), engine=config.engine),
+        )
     )
-    yield from results(watched, context, ("batch", "epochs"), engine=config.engine)
 
 
 def share(record: Record, rule: str) -> float:
@@ -112,8 +133,11 @@ def mean_by_epoch(group: "SeedGroup", rule: str) -> list[float]:
     ]
 
 
-def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int], SeedGroup]":
-    """Return the runs of each data set, method, batch size and length, sorted in this order."""
+def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int, int], SeedGroup]":
+    """Return the runs of each data set, method, batch size, length and r_max, in this order.
+
+    r_max is 0 where it is the one that was searched for.
+    """
     from repro.artifacts.shared.columns import place
     from repro.claims.trained import SeedGroups
 
@@ -123,6 +147,7 @@ def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int], SeedGr
             str(group.point["method"]),
             int(group.point["batch"] or 0),
             int(group.settings["epochs"]),
+            int(group.point.get("r_max") or 0),
         ): group
         for group in SeedGroups(records)
     }
@@ -130,19 +155,20 @@ def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int], SeedGr
 
 
 def judged(records: Iterable[Record]) -> "dict[tuple[str, str], SeedGroup]":
-    """Return the longest runs of each data set and method at the batch size of the verdict."""
-    return {at[:2]: group for at, group in groups(records).items() if at[2] == JUDGED_BATCH}
+    """Return the longest runs of each data set and method at the settings of the verdict."""
+    found = groups(records).items()
+    return {at[:2]: group for at, group in found if (at[2], at[4]) == (JUDGED_BATCH, 0)}
 
 
 def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
-    """Return the share of right signs in the runs of six epochs.
+    """Return the share of right signs in the runs of six epochs at the r_max searched for.
 
     The schedule of p_zero is stretched over a run, so the first six epochs of a longer run differ.
     """
     return {
         at[:3]: fmean(share(record, _RIGHT) for record in group.records)
         for at, group in groups(records).items()
-        if at[3] == _SHORT
+        if at[3:] == (_SHORT, 0)
     }
 
 
@@ -198,6 +224,14 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
         for batch, shares in sorted(by_batch.items())
     )
     others = f"in runs of {_SHORT} epochs {listed}" if listed else "no other batch size was run"
+    of_r_max = [
+        (at[4], fmean(share(record, _RIGHT) for record in group.records))
+        for at, group in groups(records).items()
+        if at[4]
+    ]
+    if of_r_max:
+        r_max, highest = max(of_r_max, key=itemgetter(1))
+        others += f"; with other values of r_max up to {highest:.1f} %, at r_max = {r_max}"
     return [
         Finding(
             "B-sign",
@@ -217,19 +251,20 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
 
 
 def by_phase(records: Sequence[Record]) -> "DataFrame":
-    """Return the share of right signs during training, in per cent, by batch size and method.
+    """Return the share of right signs during training in per cent, by method, batch size and r_max.
 
     Runs of 100 epochs, the paper's length, also show each phase of its schedules.
     """
     import pandas as pd
 
     rows = []
-    for (dataset, method, batch, epochs), group in groups(records).items():
+    for (dataset, method, batch, epochs, _), group in groups(records).items():
         shares = mean_by_epoch(group, _RIGHT)
         row: dict[str, object] = {
             "data set": DATASETS[dataset],
             "method": METHOD_LABELS[method],
             "B": batch,
+            "r_max": group.settings["r_max"],
             "seeds": len(group.records),
             "epochs": epochs,
             "all epochs": f"{fmean(shares):.1f}",
@@ -322,6 +357,6 @@ ARTIFACT = Artifact(
         "batches": "Share of right signs in runs of six epochs on MNIST, by batch size and method",
     },
     findings=findings,
-    selector_fields=("datasets", "methods", "batches", "seeds"),
+    selector_fields=("datasets", "methods", "batches", "r_maxes", "seeds"),
     takes_recorded=True,
 )
