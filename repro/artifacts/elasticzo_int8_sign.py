@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from repro.artifacts.base import Artifact, Context, Result
 from repro.artifacts.shared.images import ImageRuns
@@ -133,16 +133,24 @@ def mean_by_epoch(group: "SeedGroup", rule: str) -> list[float]:
     ]
 
 
-def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int, int], SeedGroup]":
-    """Return the runs of each data set, method, batch size, length and r_max, in this order.
+class Counted(NamedTuple):
+    """The coordinates of runs whose signs are counted."""
 
-    r_max is 0 where it is the one that was searched for.
-    """
+    dataset: str
+    method: str
+    batch: int
+    epochs: int
+    r_max: int
+    """0 for the one that was searched for."""
+
+
+def groups(records: Iterable[Record]) -> "dict[Counted, SeedGroup]":
+    """Return all seeds of each run, by data set, method, batch size, length and r_max."""
     from repro.artifacts.shared.columns import place
     from repro.claims.trained import SeedGroups
 
     found = {
-        (
+        Counted(
             str(group.point["dataset"]),
             str(group.point["method"]),
             int(group.point["batch"] or 0),
@@ -157,7 +165,11 @@ def groups(records: Iterable[Record]) -> "dict[tuple[str, str, int, int, int], S
 def judged(records: Iterable[Record]) -> "dict[tuple[str, str], SeedGroup]":
     """Return the longest runs of each data set and method at the settings of the verdict."""
     found = groups(records).items()
-    return {at[:2]: group for at, group in found if (at[2], at[4]) == (JUDGED_BATCH, 0)}
+    return {
+        (at.dataset, at.method): group
+        for at, group in found
+        if (at.batch, at.r_max) == (JUDGED_BATCH, 0)
+    }
 
 
 def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
@@ -166,9 +178,9 @@ def short_runs(records: Iterable[Record]) -> dict[tuple[str, str, int], float]:
     The schedule of p_zero is stretched over a run, so the first six epochs of a longer run differ.
     """
     return {
-        at[:3]: fmean(share(record, _RIGHT) for record in group.records)
+        (at.dataset, at.method, at.batch): fmean(share(record, _RIGHT) for record in group.records)
         for at, group in groups(records).items()
-        if at[3:] == (_SHORT, 0)
+        if (at.epochs, at.r_max) == (_SHORT, 0)
     }
 
 
@@ -225,9 +237,9 @@ def findings(records: Sequence[Record]) -> "list[Finding]":
     )
     others = f"in runs of {_SHORT} epochs {listed}" if listed else "no other batch size was run"
     of_r_max = [
-        (at[4], fmean(share(record, _RIGHT) for record in group.records))
+        (at.r_max, fmean(share(record, _RIGHT) for record in group.records))
         for at, group in groups(records).items()
-        if at[4]
+        if at.r_max
     ]
     if of_r_max:
         r_max, highest = max(of_r_max, key=itemgetter(1))
@@ -258,15 +270,15 @@ def by_phase(records: Sequence[Record]) -> "DataFrame":
     import pandas as pd
 
     rows = []
-    for (dataset, method, batch, epochs, _), group in groups(records).items():
+    for at, group in groups(records).items():
         shares = mean_by_epoch(group, _RIGHT)
         row: dict[str, object] = {
-            "data set": DATASETS[dataset],
-            "method": METHOD_LABELS[method],
-            "B": batch,
+            "data set": DATASETS[at.dataset],
+            "method": METHOD_LABELS[at.method],
+            "B": at.batch,
             "r_max": group.settings["r_max"],
             "seeds": len(group.records),
-            "epochs": epochs,
+            "epochs": at.epochs,
             "all epochs": f"{fmean(shares):.1f}",
         }
         for first, last in _PHASES:
