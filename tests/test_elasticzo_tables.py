@@ -285,6 +285,21 @@ def test_the_search_tries_every_batch_of_fine_tuning_in_integers(ran: list[Netwo
     assert len({str(point) for point in points}) == len(points)
 
 
+@pytest.mark.usefixtures("ran")
+def test_int8_star_is_searched_for_where_a_table_has_it() -> None:
+    made = replace(
+        elasticzo_search.QUICK,
+        problems=("mnist", "rotated_mnist_30"),
+        precisions=("int8_star",),
+        methods=("cls2", "full_bp"),
+        r_maxes=(7, 15),
+    )
+    points = [result.point for result in results(elasticzo_search, made)]
+    assert [(p["method"], p["precision"], p["r_max"], "angle" in p) for p in points] == [
+        ("cls2", "int8_star", 7, False), ("cls2", "int8_star", 15, False),
+    ]  # fmt: skip
+
+
 def test_the_search_tries_other_epsilons_at_the_best_of_each_grid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

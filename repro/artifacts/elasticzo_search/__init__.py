@@ -41,7 +41,7 @@ from typing import Literal, get_args
 from repro.artifacts.base import Artifact, lazy
 from repro.artifacts.shared.images import TrainingRuns
 from repro.core.errors import UsageError
-from repro.core.names import METHODS, MethodName, NumberFormat
+from repro.core.names import METHODS, PRECISIONS, MethodName, Precision
 from repro.core.validation import Points, Seed
 from repro.integer.limits import RMax
 
@@ -63,9 +63,9 @@ class Config(TrainingRuns):
     """The grid and the length of its runs."""
 
     problems: tuple[Literal[Problem, _Cloud], ...] = get_args(Problem)
-    """Tasks to search for; in int8 only those on images."""
-    precisions: tuple[NumberFormat, ...] = get_args(NumberFormat)
-    """fp32, int8 (INT8* uses the hyperparameters of INT8)."""
+    """Tasks to search for; in integers only those on images."""
+    precisions: tuple[Precision, ...] = PRECISIONS
+    """fp32, int8 and int8_star; on rotated sets INT8* uses the hyperparameters of INT8."""
     methods: tuple[MethodName, ...] = METHODS
     """Methods: Full ZO, ZO-Feat-Cls2, ZO-Feat-Cls1 and Full BP, in the order of BP's layers."""
     seeds: tuple[Seed, ...] = (0,)

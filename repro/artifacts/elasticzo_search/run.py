@@ -86,20 +86,25 @@ def _float_grids(
 
 
 def _integer_grids(config: Config, *, rotated: bool) -> Iterator[NetworkRun]:
-    """Yield the grids on upright images or, with batch sizes as another axis, on rotated ones."""
+    """Yield the grids on upright images or, with batch sizes as another axis, on rotated ones.
+
+    Table 2 has no INT8*, so on rotated images there is nothing to search for.
+    """
     tasks = {problem: vision_task(problem) for problem in config.problems}
     images = [
         problem
         for problem, task in tasks.items()
         if not task.of_clouds and (task.angle is not None) == rotated
     ]
-    runs = product(images, config.methods, config.seeds)
-    for problem, method, seed in runs if "int8" in config.precisions else ():
+    searched = [
+        one for one in config.precisions if one == "int8" or (one != "fp32" and not rotated)
+    ]
+    for problem, precision, method, seed in product(images, searched, config.methods, config.seeds):
         axes = {"batch": config.integer_tuning_batches} if rotated else {}
         if method != "full_bp":
             axes["r_max"] = config.r_maxes
         if axes:  # NITI has nothing to search
-            base = _base(config, problem, "int8", method, seed, IntegerSettings())
+            base = _base(config, problem, precision, method, seed, IntegerSettings())
             yield from _grid(base, **axes)
 
 
