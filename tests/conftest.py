@@ -47,6 +47,17 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_fork_server() -> Iterator[None]:
+    """The fork server of all tests in a process imports at once what any of them measures."""
+    from repro.measurement import isolation
+
+    measured = ("repro.finetuning.fine_tune", "repro.memory.measured", "repro.training.trainer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(isolation, "COSTLY", [*isolation.COSTLY, *measured])
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRO_CACHE_DIR", str(tmp_path / "cache"))

@@ -19,7 +19,7 @@ from repro.memory.shape import LLAMA2_7B
 from repro.memory.step import StepSpec
 
 SMOKE = mezo_fig3_gpu.ARTIFACT.profiles["smoke"]
-TINY = replace(SMOKE, parts=("measured",), contexts=(64,), depths=(), hiddens=())  # type: ignore[type-var]
+TINY = replace(SMOKE, parts=("simulated",), contexts=(64,), depths=(), hiddens=())  # type: ignore[type-var]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]
 def test_a_session_runs_the_jobs_that_fit(recorded: tuple[Path, list[str]]) -> None:
     results, said = recorded
     (path,) = (results / "mezo_fig3_gpu").glob("*.jsonl")
-    assert {json.loads(line)["kind"] for line in path.read_text().splitlines()} == {"measured"}
+    assert {json.loads(line)["kind"] for line in path.read_text().splitlines()} == {"simulated"}
     assert any(line.startswith("left: large") for line in said)
 
 

@@ -28,8 +28,9 @@ Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 Submit = Callable[[Callable[..., Any], Any], Future[Any]]
 
-_COSTLY = "torch._dynamo"
-"""Imported by the first optimizer of a process, which takes two to three seconds."""
+COSTLY = ["torch._dynamo"]
+"""Modules that every fork server imports. The first optimizer of a process imports this one, which
+takes two to three seconds."""
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def processes(*, workers: int, preload: Sequence[str]) -> Iterator[Submit]:
         preload: modules the fork server imports once, for all.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["repro.measurement.fork_server", *preload, _COSTLY])
+    context.set_forkserver_preload(["repro.measurement.fork_server", *preload, *COSTLY])
     _start_fork_server()
     others = set(multiprocessing.active_children())  # not of this pool, so not to be killed
     # pebble does not type its context parameter for fork servers
