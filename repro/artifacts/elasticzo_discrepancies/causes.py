@@ -29,7 +29,7 @@ OF_FLOAT_TUNING = (
     Axis("pre-training's batch", "start_batch", (32, 64, 128, 256)),
 )
 OF_INTEGER_TRAINING = (
-    Axis("r_max", "r_max", (3, 7, 15)),
+    Axis("r_max", "r_max", (3, 7, 15, 31)),
     Axis("batch size", "batch", (64, 256)),
     Axis("activations", "activations", ("plus", "minus"), _WITH_BP),
 )

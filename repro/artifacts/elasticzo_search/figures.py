@@ -17,11 +17,11 @@ from repro.plotting.style import METHOD_COLOURS, notice, style
 LineOfGrid = tuple[str, float]
 _ABSCISSAE = {"batch": "batch size B", "r_max": "$r_{max}$", "lr": "learning rate"}
 """Labels of the horizontal axis; a panel uses the first of these that was searched for."""
-_CHOSEN: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
-_AT_THE_EDGE: dict[str, Any] = {**_CHOSEN, "marker": "s"}
-_CHOICE = (
-    Line2D([], [], label="chosen: the best", **_CHOSEN),
-    Line2D([], [], label="chosen, at the edge\nof the grid", **_AT_THE_EDGE),
+_BEST: dict[str, Any] = {"color": "k", "ls": "none", "marker": "o", "ms": 12, "mfc": "none"}
+_AT_THE_EDGE: dict[str, Any] = {**_BEST, "marker": "s"}
+_KEYS_OF_BEST = (
+    Line2D([], [], label="the best", **_BEST),
+    Line2D([], [], label="the best, at the\nedge of the grid", **_AT_THE_EDGE),
 )
 _MARKERS = "sD^v<>P"
 _STYLES = ("--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
@@ -32,7 +32,7 @@ Grids = Mapping[Group, Mapping[Combination, float]]
 
 
 def grid(records: Sequence[Record]) -> Figure:
-    """Draw a panel for each family of tasks and precision, and mark the chosen combinations."""
+    """Draw a panel for each family of tasks and precision, and mark the best combinations."""
     found = grids(records)
     columns = list(dict.fromkeys(group[:2] for group in found))
     variants = sorted({v for points in found.values() for p in points if (v := _variant(p))})
@@ -46,7 +46,7 @@ def grid(records: Sequence[Record]) -> Figure:
             Line2D([], [], color="grey", label=f"{kind} = {value:g}", **_look(place))
             for (kind, value), place in places.items()
         ]
-        handles = [*_methods(found), *keys, *_CHOICE]
+        handles = [*_methods(found), *keys, *_KEYS_OF_BEST]
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
@@ -66,7 +66,7 @@ def epsilon(records: Sequence[Record]) -> Figure:
             for group, line in lines.items():
                 panel.plot(*zip(*line, strict=True), marker="o", color=METHOD_COLOURS[group[2]])
                 eps, accuracy = max(line, key=lambda at: at[1])
-                mark = _AT_THE_EDGE if eps in (min(tried), max(tried)) else _CHOSEN
+                mark = _AT_THE_EDGE if eps in (min(tried), max(tried)) else _BEST
                 panel.plot(eps, accuracy, **mark)
             panel.set(
                 xscale="log",
@@ -76,7 +76,7 @@ def epsilon(records: Sequence[Record]) -> Figure:
             )
             _ticks(panel, tried)
         searched = [line for line in _methods(every) if line.get_label() != ROW_LABELS["full_bp"]]
-        figure.legend(handles=[*searched, *_CHOICE], loc="outside right upper")
+        figure.legend(handles=[*searched, *_KEYS_OF_BEST], loc="outside right upper")
     return figure
 
 
@@ -128,7 +128,7 @@ def _panel(panel: Axes, found: Grids, places: Mapping[LineOfGrid, int]) -> None:
             len(tried[name]) > 1 and value in (min(tried[name]), max(tried[name]))
             for name, value in chosen
         )
-        mark = _AT_THE_EDGE if at_the_edge else _CHOSEN
+        mark = _AT_THE_EDGE if at_the_edge else _BEST
         panel.plot(at[chosen], 100 * in_grid[chosen], **mark)
     label = _ABSCISSAE[next(iter(axis.values()))]
     panel.set(xscale="log", xlabel=label, ylabel="held-out accuracy (%)")
