@@ -289,7 +289,8 @@ def test_open_prints_the_page_else_the_figure(
     monkeypatch.setattr("webbrowser.open", lambda address: bool(opened.append(address)) or True)
     figure = tmp_path / "results/elasticzo_fig5/figures/fig5.png"
     page = tmp_path / "site/artifacts/elasticzo_fig5.html"
-    where = ["--site", str(tmp_path / "site"), "--results", str(tmp_path / "results")]
+    where = ["--site", str(tmp_path / "site")]
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     assert main(["open", "elasticzo_fig5", *where]) == 1
     assert "write the site with: repro report --html" in capsys.readouterr().err
     for path in (figure, page):
@@ -297,7 +298,9 @@ def test_open_prints_the_page_else_the_figure(
         path.touch()
         assert main(["open", "elasticzo_fig5", *where]) == 0
         assert capsys.readouterr().out == f"{path}\n"
-    assert opened == [figure.as_uri(), page.as_uri()]
+    assert main(["open", "elasticzo_fig5", *where, "--results", str(tmp_path / "results")]) == 0
+    assert opened == [figure.as_uri(), page.as_uri(), figure.as_uri()]
+    capsys.readouterr()
     monkeypatch.setattr("webbrowser.open", lambda _: False)
     assert main(["open", "elasticzo_fig5", *where]) == 0
     assert "No browser was found" in capsys.readouterr().err

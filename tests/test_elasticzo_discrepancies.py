@@ -28,7 +28,7 @@ from repro.claims.index import CLAIMS
 from repro.claims.quantity import key
 from repro.claims.trained import SeedGroups
 from repro.claims.verdict import INCONSISTENT
-from repro.core.errors import UnknownRunsError
+from repro.core.errors import UnknownRunsError, UsageError
 from repro.data import cache
 from repro.execution.schedule import RunsFailedError
 from repro.measurement import environment
@@ -286,6 +286,22 @@ def test_a_failed_part_stops_no_other() -> None:
         found.extend(each_part(parts))
     assert set(raised.value.problems) == {*runs}
     assert found == [0, 1, "the last"]  # extend keeps what comes before the failure
+
+
+def test_failed_runs_are_named_if_a_later_part_cannot_begin(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def failing() -> Iterator[Any]:
+        yield from ()
+        raise RunsFailedError({TUNED: "its process died"})
+
+    def refused() -> Iterator[Any]:
+        yield from ()
+        raise UsageError("no engine")
+
+    with pytest.raises(UsageError, match="no engine"):
+        list(each_part([failing(), refused()]))
+    assert "its process died" in capsys.readouterr().err
 
 
 NONE = {"precision": "fp32", "method": "none"}

@@ -296,7 +296,9 @@ def test_a_model_too_large_for_its_control_is_left_out_of_it(
     monkeypatch.setattr(subprocesses, "run_isolated", lambda _, tasks, **__: [(tasks[0], metrics)])
     setup = ArmStep("mezo_1", "tiny-llama", "float32", 4, 32, "cpu", 1)
     cache = ResultCache("test", {})
-    assert not list(zero_shot_controls(SMOKE, ["yesno-facts"], [setup], cache, context))
+    assert not list(
+        zero_shot_controls(SMOKE, {"yesno-facts": {"tiny-llama": ""}}, [setup], cache, context)
+    )
     assert "tiny-llama on yesno-facts: zero-shot accuracy left out" in capsys.readouterr().err
 
 
@@ -372,7 +374,6 @@ def test_the_lowest_held_out_loss_chooses_and_checkpointing_takes_it_over(
 
     monkeypatch.setattr(run_module, "train_in_subprocesses", trained)
     monkeypatch.setattr(run_module, "sources_of", lambda *_: "")
-    monkeypatch.setattr(run_module, "recorded_sources", lambda *_: {})
     monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
     monkeypatch.setattr(run_module, "require_items", lambda *_, **__: None)
     results = list(run_module.run(replace(PLANNED, seeds=(3, 4)), context))
@@ -413,7 +414,6 @@ def trainer(
     def install(metrics: Callable[[Any], dict[str, Any]]) -> None:
         monkeypatch.setattr(subprocesses, "train_run", lambda task: metrics(task.run))
         monkeypatch.setattr(run_module, "sources_of", lambda *_: "")
-        monkeypatch.setattr(run_module, "recorded_sources", lambda *_: {})
         monkeypatch.setattr(run_module, "obtainable", lambda _: ["boolq"])
         monkeypatch.setattr(run_module, "require_items", lambda *_, **__: None)
 
@@ -905,10 +905,15 @@ def test_out_of_memory_is_a_row_and_the_rest_is_drawn() -> None:
     gone = Result(
         "run", {**MEZO[0].point, "model": "large"}, {"out_of_memory": "CUDA", "settings": {}}, 0
     )
-    records = [*ALL, record(gone)]
+    too_large = planned("mezo_5", None, "large")
+    too_large = replace(too_large, metrics={**too_large.metrics, "chosen": False})
+    records = [*ALL, record(gone), record(too_large)]
     assert tables.out_of_memory(records)["ended"].tolist() == ["CUDA"]
-    assert [line.model for line in settings(records)[0].lines] == ["small", "small"]
-    assert tables.memory(records)["measured"].tolist() == ["1.5 GB", "out of memory"]
+    (setting,) = settings(records)
+    assert [line.model for line in setting.lines] == ["small", "small"]
+    assert [plan.point["model"] for plan in setting.plans] == ["small", "small", "large"]
+    assert memory_table(records)["chosen"].tolist() == ["yes", "yes", "no"]
+    assert memory_table(records)["measured"].tolist() == ["1.5 GB", *2 * ["out of memory"]]
     for some in (records, [record(gone)]):
         for draw in ARTIFACT.figures.values():
             figure = draw(some)

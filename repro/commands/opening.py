@@ -17,8 +17,8 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "open",
         help="open the site, or the page or figure of one artifact, in a browser",
         description="Open the site that `repro report --html site` wrote: its first page, or the "
-        "page of one artifact. Without a site, open the figure of the artifact. The path is "
-        "printed, too, for use where there is no browser.",
+        "page of one artifact. Without a site, or with --results, open the figure of the "
+        "artifact. The path is printed, too, for use where there is no browser.",
     )
     parser.add_argument("slug", nargs="?", metavar="SLUG", help="artifact (default: the index)")
     parser.add_argument(
@@ -38,14 +38,15 @@ def execute(args: argparse.Namespace) -> int:
     choices = [args.site / "index.html"]
     if args.slug is None:
         if args.results is not None:
-            raise UsageError("--results: holds the figures of one artifact; name it, as in fig3")
+            raise UsageError(
+                "--results: holds the figures of one artifact; name it, as in mezo_fig3"
+            )
     else:
         artifact = load(args.slug)
         figures = (args.results or results_dir()) / artifact.slug / "figures"
-        choices = [
-            args.site / "artifacts" / f"{artifact.slug}.html",
-            *(figures / f"{name}.png" for name in artifact.captions),
-        ]
+        choices = [figures / f"{name}.png" for name in artifact.captions]
+        if args.results is None:  # the site shows the results that it was made from
+            choices = [args.site / "artifacts" / f"{artifact.slug}.html", *choices]
     path: Path | None = next((path for path in choices if path.is_file()), None)
     if path is None:
         wanted = " nor ".join(map(str, choices[:2]))

@@ -47,7 +47,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
         ReproError: the model or the data cannot be obtained, or changed since the run was made.
     """
     require_device(run.device)
-    require_sources(run.sources, run.model, run.dataset, run.seed)
+    require_sources(run.sources, run.model, run.dataset)
     pretrained = load_base(run.model, run.dtype)
     items = load_items(
         task_of_seed(run.dataset, run.seed),

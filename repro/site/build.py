@@ -1,7 +1,7 @@
 """Build the site from records, figures, notebooks and documents; equal input gives equal bytes.
 
-The pages of an artifact are cached for as long as its records, its notebook, the documents and the
-code do not change.
+The pages of an artifact are cached for as long as its records, its notebook and whether this is up
+to date, its verdicts, the documents and the code do not change.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Evaluate the controls of Fig. 4: each model's accuracy on each task before any training."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.core.errors import is_out_of_memory
 from repro.core.names import Dtype
 from repro.data.text.tasks import data_of
-from repro.finetuning.sources import fingerprint, recorded_sources
+from repro.finetuning.sources import recorded_sources, require_sources
 from repro.finetuning.step_memory import ArmStep
 from repro.finetuning.zero_shot import zero_shot
 from repro.measurement.environment import source_sha256
@@ -26,16 +26,21 @@ class Control(NamedTuple):
 
     dataset: str
     model: str
-    base: str
-    """Fingerprint (``fingerprint``) of the model's weights."""
+    sources: str
+    """Identifies the model's weights and the task's rows (``sources_of``)."""
     dtype: Dtype
     context: int
     batch: int
 
 
 def evaluate(config: Config, control: Control) -> dict[str, Any]:
-    """Return the metrics of ``repro.finetuning.zero_shot.zero_shot``, or ``out_of_memory``."""
+    """Return the metrics of ``repro.finetuning.zero_shot.zero_shot``, or ``out_of_memory``.
+
+    Raises:
+        ReproError: the weights or the rows changed since the command began.
+    """
     torch.set_num_threads(config.threads)
+    require_sources(control.sources, control.model, control.dataset)
     try:
         return zero_shot(
             control.model,
@@ -55,7 +60,7 @@ def evaluate(config: Config, control: Control) -> dict[str, Any]:
 
 def zero_shot_controls(
     config: Config,
-    datasets: Sequence[str],
+    sources: Mapping[str, Mapping[str, str]],
     setups: Sequence[ArmStep],
     prepared: ResultCache,
     context: Context,
@@ -63,15 +68,23 @@ def zero_shot_controls(
     """Yield the zero-shot accuracy of every trained model, in the format, B and N of its arm.
 
     If several arms train a model in different ways, the first arm's are used. A model that exceeds
-    the device's memory is reported and left out.
+    a GPU's memory is reported and left out.
+
+    Args:
+        config: the configuration.
+        sources: what identifies the rows of a task and the weights of a model, by task and model.
+        setups: the set-ups to be trained.
+        prepared: the cache of accuracies.
+        context: the context of the artifact's run.
+
+    Raises:
+        ReproError: a process died, or weights or rows changed since the command began.
     """
     first: dict[str, ArmStep] = {}
     for setup in setups:
         first.setdefault(setup.model, setup)
     results = {
-        Control(
-            dataset, model, fingerprint(model), setup.dtype, setup.context, setup.batch
-        ): Result(
+        Control(dataset, model, of_task[model], setup.dtype, setup.context, setup.batch): Result(
             "zero_shot",
             {"setting": config.setting, "dataset": dataset, "model": model},
             {
@@ -80,11 +93,11 @@ def zero_shot_controls(
                     "context": setup.context,
                     "calibration_items": config.tuning_items,
                     "items": config.final_items,
-                    **recorded_sources(model, dataset, 0),
+                    **recorded_sources(of_task[model]),
                 }
             },
         )
-        for dataset in datasets
+        for dataset, of_task in sources.items()
         for model, setup in first.items()
     }
     yield from recorded_or_made(results, context, partial(_evaluated, config, prepared))

@@ -32,7 +32,7 @@ class ChosenSetups:
 
     setups: tuple[ArmStep, ...]
     too_large: tuple[ArmStep, ...]
-    """The smallest set-up tried of each arm that exceeds the device's memory at every size."""
+    """The smallest set-up tried of each arm whose set-ups all exceed the device's memory."""
     results: tuple[Result, ...]
 
 

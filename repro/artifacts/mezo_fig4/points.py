@@ -67,7 +67,7 @@ class TaskRuns:
     dataset: str
     lines: tuple[ArmSeeds, ...]
     plans: tuple[Record, ...]
-    """The chosen set-ups, one for each arm and model."""
+    """The set-ups, one for each arm and model: those chosen, and those that exceed the device."""
     grids: tuple[Record, ...]
     zero_shot: tuple[Record, ...] = ()
     """The accuracy of each model before any training."""
@@ -197,10 +197,11 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> TaskRuns:
         for arm, model in sorted(keys, key=lambda key: (ARMS.index(key[0]), key[1]))
     )
     # B and N are part of a plan's point, so records may hold an earlier choice with other values
+    too_large = {set_up(run) for run in runs if "out_of_memory" in run.metrics}
     chosen = [
         record
         for record in of_kind(records, "plan")
-        if record.metrics["chosen"] or _sets_budget(record)
+        if record.metrics["chosen"] or _sets_budget(record) or set_up(record) in too_large
     ]
     chosen.sort(key=lambda record: record.utc)
     plans = {(plan.point["arm"], plan.point["model"]): plan for plan in chosen}
@@ -213,6 +214,12 @@ def _setting(name: str, dataset: str, records: Sequence[Record]) -> TaskRuns:
         grids=tuple(of_kind(records, "grid")),
         zero_shot=tuple(of_kind(records, "zero_shot")),
     )
+
+
+def set_up(record: Record) -> tuple[Any, ...]:
+    """Return what a plan and the runs made by it have in common."""
+    names = ("setting", "arm", "model", "batch", "context")
+    return tuple(record.point.get(name) for name in names)
 
 
 def _sets_budget(plan: Record) -> bool:

@@ -16,8 +16,9 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.mezo_fig4 import Config
@@ -48,7 +49,8 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     it, the failure is recorded and the other set-ups are run.
 
     Raises:
-        UsageError: the device does not exist here, or the budget is too small.
+        UsageError: the device does not exist here, the rows of a task do not suffice, or the budget
+            is too small.
         ReproError: data or models cannot be obtained, a process died, the engine is to draw the
             noise and cannot be built, or no learning rate of any set-up finished its run.
     """
@@ -61,22 +63,30 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     prepared = _prepared(context)
     planned = plan(config, datasets, prepared)
     _require_items(config, datasets, max(setup.batch for setup in planned.setups))
+    models = {setup.model for setup in (*planned.setups, *planned.too_large)}
+    tasks = [
+        _Task(config, dataset, {model: sources_of(model, dataset) for model in models})
+        for dataset in datasets
+    ]
     yield from planned.results
     for setup in planned.too_large:  # reported before hours are spent on the others
-        reason = f"{_name(setup)}: out of memory; larger settings are left out"
+        others = "" if config.every_model else "; larger settings are left out"
+        reason = f"{_name(setup)}: out of memory{others}"
         sys.stderr.write(f"{reason}\n")
-        for dataset in datasets:
-            yield from _untrained(config, dataset, setup, {"out_of_memory": reason})
+        for task in tasks:
+            yield from _untrained(task, setup, {"out_of_memory": reason})
     if config.zero_shot:
-        yield from zero_shot_controls(config, datasets, planned.setups, prepared, context)
-    for dataset in datasets:
-        yield from _task(config, dataset, planned.setups, context)
+        sources = {task.dataset: task.sources for task in tasks}
+        yield from zero_shot_controls(config, sources, planned.setups, prepared, context)
+    for task in tasks:
+        yield from _tuned_and_trained(task, planned.setups, context)
 
 
 def _require_items(config: Config, datasets: Sequence[str], batch: int) -> None:
-    for name in datasets:
+    # a run that tests a learning rate has seed 0
+    for name, seed in product(datasets, {0, *config.seeds}):
         require_items(
-            task_of_seed(name, config.seeds[0]),
+            task_of_seed(name, seed),
             tuning=config.tuning_items,
             monitored=config.monitored_items,
             final=config.final_items,
@@ -93,24 +103,33 @@ def _prepared(context: Context) -> ResultCache:
     return ResultCache("mezo_fig4-prepared", {"made by": identity(context.environment)})
 
 
-def _task(
-    config: Config, dataset: str, setups: Sequence[ArmStep], context: Context
+class _Task(NamedTuple):
+    """A task with the settings of its runs."""
+
+    config: Config
+    dataset: str
+    sources: Mapping[str, str]
+    """What identifies the task's rows and a model's weights (``sources_of``), by model."""
+
+
+def _tuned_and_trained(
+    task: _Task, setups: Sequence[ArmStep], context: Context
 ) -> Iterator[Result]:
     """Yield the grids and the runs of one task.
 
     Raises:
         ReproError: no learning rate of any set-up finished its run.
     """
-    lrs = yield from _learning_rates(config, dataset, setups, context)
+    lrs = yield from _learning_rates(task, setups, context)
     failures = [found for found in lrs.values() if isinstance(found, dict)]
     if len(failures) == len(lrs):
         raise ReproError("; ".join(str(why) for each in failures for why in each.values()))
     for setup in setups:
         lr = lrs[setup]
         if isinstance(lr, dict):
-            yield from _untrained(config, dataset, setup, lr)
+            yield from _untrained(task, setup, lr)
         else:
-            yield from _trained(config, dataset, setup, lr, context)
+            yield from _trained(task, setup, lr, context)
 
 
 _Failure = dict[str, Any]
@@ -118,7 +137,7 @@ _Failure = dict[str, Any]
 
 
 def _learning_rates(
-    config: Config, dataset: str, setups: Sequence[ArmStep], context: Context
+    task: _Task, setups: Sequence[ArmStep], context: Context
 ) -> Generator[Result, None, dict[ArmStep, float | _Failure]]:
     """Yield the grids and return each arm's learning rate or failure; a single rate needs no grid.
 
@@ -129,11 +148,11 @@ def _learning_rates(
     # an arm that takes the rate of another one comes after it
     for setup in sorted(setups, key=lambda one: one.arm != tuned_as(one.arm)):
         of_bp = lrs.get(replace(setup, arm=tuned_as(setup.arm)))
-        rates = config.lrs(setup.arm)
+        rates = task.config.lrs(setup.arm)
         if len(rates) == 1:
             lrs[setup] = rates[0]
         elif of_bp is None or (isinstance(of_bp, dict) and "out_of_memory" in of_bp):
-            results = list(_grid(config, dataset, setup, context))
+            results = list(_grid(task, setup, context))
             yield from results
             lr = best_rate(results)
             lrs[setup] = _failure(setup, results) if lr is None else lr
@@ -142,14 +161,12 @@ def _learning_rates(
     return lrs
 
 
-def _trained(
-    config: Config, dataset: str, setup: ArmStep, lr: float, context: Context
-) -> Iterator[Result]:
+def _trained(task: _Task, setup: ArmStep, lr: float, context: Context) -> Iterator[Result]:
     runs = {
-        (run := _run(config, dataset, setup, lr, seed)): Result(
-            "run", _point(config, run), {"settings": _settings(run)}, seed
+        (run := _run(task, setup, lr, seed)): Result(
+            "run", _point(task.config, run), {"settings": _settings(run)}, seed
         )
-        for seed in config.seeds
+        for seed in task.config.seeds
     }
     for result in recorded_or_made(
         runs, context, partial(_fine_tuned, "training", context, context.result_cache)
@@ -175,38 +192,38 @@ def _outcome(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def _untrained(config: Config, dataset: str, setup: ArmStep, failure: _Failure) -> Iterator[Result]:
-    for seed in config.seeds:
-        one = _run(config, dataset, setup, 0, seed)
+def _untrained(task: _Task, setup: ArmStep, failure: _Failure) -> Iterator[Result]:
+    for seed in task.config.seeds:
+        one = _run(task, setup, 0, seed)
         settings = _settings(one)
         del settings["lr"]
-        yield Result("run", _point(config, one), failure | {"settings": settings}, seed)
+        yield Result("run", _point(task.config, one), failure | {"settings": settings}, seed)
 
 
 def _settings(run: LanguageModelRun) -> dict[str, Any]:
-    settings = run.as_dict() | recorded_sources(run.model, run.dataset, run.seed)
+    settings = run.as_dict() | recorded_sources(run.sources)
     del settings["seed"]
     return settings
 
 
-def _grid(config: Config, dataset: str, setup: ArmStep, context: Context) -> Iterator[Result]:
+def _grid(task: _Task, setup: ArmStep, context: Context) -> Iterator[Result]:
     """Yield a short run for each learning rate."""
-    whole = _run(config, dataset, setup, 0, seed=0)
+    whole = _run(task, setup, 0, seed=0)
     short = replace(
         whole,
-        seconds=whole.seconds * config.grid_share,
-        steps=math.ceil(whole.steps * config.grid_share),
+        seconds=whole.seconds * task.config.grid_share,
+        steps=math.ceil(whole.steps * task.config.grid_share),
         tuning=True,
     )
     runs = {
         (run := replace(short, lr=lr)): Result(
             "grid",
-            _point(config, run) | {"lr": lr},
+            _point(task.config, run) | {"lr": lr},
             # else the configuration tells whether a recorded grid is this one
             {"settings": settings} if "sources" in (settings := _settings(run)) else {},
             run.seed,
         )
-        for lr in config.lrs(setup.arm)
+        for lr in task.config.lrs(setup.arm)
     }
     yield from recorded_or_made(
         runs, context, partial(_fine_tuned, "learning rates", context, _prepared(context))
@@ -228,7 +245,8 @@ def _failure(setup: ArmStep, results: Sequence[Result]) -> _Failure:
     return {"out_of_memory" if short else "divergence": f"{name}: {reason}"}
 
 
-def _run(config: Config, dataset: str, setup: ArmStep, lr: float, seed: int) -> LanguageModelRun:
+def _run(task: _Task, setup: ArmStep, lr: float, seed: int) -> LanguageModelRun:
+    config = task.config
     is_zo = SPECIFICATIONS[setup.arm].estimates > 0
     noise = config.noise if is_zo else "torch"
     along = is_zo and noise == "torch"  # the engine's own noise has one way to run the passes
@@ -236,7 +254,7 @@ def _run(config: Config, dataset: str, setup: ArmStep, lr: float, seed: int) -> 
         arm=setup.arm,
         model=setup.model,
         dtype=setup.dtype,
-        dataset=dataset,
+        dataset=task.dataset,
         context=setup.context,
         batch=setup.batch,
         lr=lr,
@@ -252,6 +270,7 @@ def _run(config: Config, dataset: str, setup: ArmStep, lr: float, seed: int) -> 
         threads=setup.threads,
         noise=noise,
         native_passes=along and can_run_passes(restore_of(setup.arm, setup.dtype), setup.device),
+        sources=task.sources[setup.model],
     )
 
 
@@ -259,19 +278,17 @@ def _fine_tuned(
     title: str, context: Context, store: ResultCache, runs: Sequence[LanguageModelRun]
 ) -> Iterator[tuple[LanguageModelRun, dict[str, Any]]]:
     """Train each run and yield it with its metrics."""
-    named = {(run.model, run.dataset, run.seed) for run in runs}
-    sources = {names: sources_of(*names) for names in named}
     checkpoints = CheckpointStore.of(context.environment, runs[0].threads)
     trained = train_in_subprocesses(
         f"mezo_fig4 {title}",
-        [replace(run, sources=sources[run.model, run.dataset, run.seed]) for run in runs],
+        runs,
         checkpoints,
         store=store,
         preload=["repro.finetuning.fine_tune"],
     )
-    for run, (with_sources, metrics) in zip(runs, trained, strict=True):
+    for run, metrics in trained:
         if context.models and "final_sha256" in metrics:
-            _save(with_sources, metrics["final_sha256"], checkpoints, context.models)
+            _save(run, metrics["final_sha256"], checkpoints, context.models)
         yield run, metrics
 
 

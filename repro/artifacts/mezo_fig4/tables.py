@@ -1,12 +1,11 @@
 """Make the notebook's tables from records, as data frames."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from repro.artifacts.mezo_fig4.findings import of_setting
-from repro.artifacts.mezo_fig4.points import ArmSeeds, settings
+from repro.artifacts.mezo_fig4.points import ArmSeeds, set_up, settings
 from repro.artifacts.shared.tuning import best_rate
 from repro.claims.claim import SIGNS
 from repro.claims.index import CLAIMS
@@ -24,7 +23,8 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
     of parameters instead. A set-up is chosen if a run trained it: a later run of other arms plans
     the budget's again without choosing it.
     """
-    trained = {_setup(record) for record in of_kind(records, "run")}
+    runs = of_kind(records, "run")
+    trained = {set_up(record) for record in runs if "out_of_memory" not in record.metrics}
     rows = []
     for record in of_kind(records, "plan"):
         point, metrics = record.point, record.metrics
@@ -43,7 +43,7 @@ def memory(records: Sequence[Record]) -> pd.DataFrame:
                 "planner's formula": _optional_bytes(metrics.get("formula_bytes")),
                 **_peak(metrics, "simulated", point["arm"]),
                 **_peak(metrics, "measured", point["arm"]),
-                "chosen": "yes" if metrics["chosen"] or _setup(record) in trained else "no",
+                "chosen": "yes" if metrics["chosen"] or set_up(record) in trained else "no",
             }
         )
     return pd.DataFrame(rows)
@@ -229,11 +229,6 @@ def _peak(metrics: dict[str, float], kind: str, arm: str) -> dict[str, str]:
         kind: format_bytes(metrics[f"{kind}_peak_bytes"]),
         f"L' {kind}": "" if layers is None else f"{layers:.2f}",
     }
-
-
-def _setup(record: Record) -> tuple[Any, ...]:
-    names = ("setting", "arm", "model", "batch", "context")
-    return tuple(record.point.get(name) for name in names)
 
 
 def _by_seed(line: ArmSeeds, curve: str) -> str:

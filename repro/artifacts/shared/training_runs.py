@@ -1,6 +1,6 @@
 """Turn training runs into results, and the papers' tables into training runs."""
 
-from collections import ChainMap
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.images import ImageRuns, RotatedRuns, TrainingRuns
-from repro.core.errors import UnknownRunsError
+from repro.core.errors import ReproError, UnknownRunsError
 from repro.core.names import Augmentation, EngineChoice, MethodName, Precision
 from repro.execution.schedule import RunsFailedError
 from repro.measurement.device import Device
@@ -87,15 +87,23 @@ def each_part(parts: Iterable[Iterable[Result]]) -> Iterator[Result]:
         RunsFailedError: some runs failed; raised after the last part.
         UnknownRunsError: likewise, in a dry run.
     """
-    errors: list[RunsFailedError | UnknownRunsError] = []
+    problems: dict[NetworkRun, str] = {}
+    unknown: UnknownRunsError | None = None
     for part in parts:
         try:
             yield from part
-        except (RunsFailedError, UnknownRunsError) as error:
-            errors.append(error)
-    if errors:
-        problems = [error.problems for error in errors if isinstance(error, RunsFailedError)]
-        raise RunsFailedError(dict(ChainMap(*problems))) if problems else errors[0]
+        except RunsFailedError as error:
+            problems |= error.problems
+        except UnknownRunsError as error:
+            unknown = unknown or error
+        except ReproError:
+            if problems:  # else nothing would name them
+                sys.stderr.write(f"{RunsFailedError(problems)}\n")
+            raise
+    if problems:
+        raise RunsFailedError(problems)
+    if unknown is not None:
+        raise unknown
 
 
 def by_engine(run: NetworkRun, engine: EngineChoice) -> NetworkRun:

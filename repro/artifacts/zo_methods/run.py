@@ -47,8 +47,10 @@ def run(config: Config, context: Context) -> Iterator[Result]:
     """
     require_device(config.device)
     _require_obtainable(config)
+    # all at once: rows that change later are refused, not compared with earlier ones
+    bases = {task: _base_runs(config, task) for task in config.tasks}
     for task in config.tasks:
-        yield from _compared(config, task, context)
+        yield from _compared(config, task, bases[task], context)
 
 
 def _require_obtainable(config: Config) -> None:
@@ -59,7 +61,8 @@ def _require_obtainable(config: Config) -> None:
             cache.load(name)
         if images:
             continue
-        if any(needs_engine(arm, task, config.device) for arm in config.arms):
+        arms = _arms(config, task)
+        if any(needs_engine(arm, task, config.device) for arm in arms):
             build()
         if reason := unobtainable(config.model):
             raise ReproError(reason)
@@ -69,20 +72,23 @@ def _require_obtainable(config: Config) -> None:
                 f"context N = {config.context}: {config.model} has {positions} positions; give at "
                 "most that"
             )
-        of_seed = task_of_seed(task, config.seeds[0])
         samples = {
             "tuning": config.tuning_items,
             "monitored": config.evaluated_items,
             "final": config.evaluated_items,
         }
-        require_items(of_seed, **samples, batch=config.text_batch)
-        load_items(of_seed, load_tokenizer(config.model), **samples, context=config.context)
+        tokenizer = load_tokenizer(config.model)
+        for seed in {0, *config.seeds}:  # a run that tests a learning rate has seed 0
+            of_seed = task_of_seed(task, seed)
+            require_items(of_seed, **samples, batch=config.text_batch)
+            load_items(of_seed, tokenizer, **samples, context=config.context)
 
 
-def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
+def _compared(
+    config: Config, task: str, bases: Sequence[MethodRun], context: Context
+) -> Iterator[Result]:
     """Yield the results of one task: the steps of all arms, their grids, their runs."""
     kind = kind_of(task)
-    bases = [_base_run(config, task, arm) for arm in config.arms if kind in ARMS[arm].rates]
     costs: dict[str, dict[str, Any]] = {}
     measured = run_in_subprocesses(
         f"zo_methods {task}: steps",
@@ -120,7 +126,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
             for seed in config.seeds:
                 yield Result("run", _point(base), {"divergence": reason}, seed)
     runs = [
-        replace(base, lr=lr, seed=seed, sources=_sources(config, task, seed))
+        replace(base, lr=lr, seed=seed)
         for base in whole
         if (lr := lrs[base.arm]) is not None
         for seed in config.seeds
@@ -133,7 +139,7 @@ def _compared(config: Config, task: str, context: Context) -> Iterator[Result]:
             "at_edge": len(rates) > 1 and one.lr in (rates[0], rates[-1]),
             "settings": {
                 **{name: value for name, value in one.as_dict().items() if name != "seed"},
-                **(recorded_sources(one.model, task, one.seed) if kind == "text" else {}),
+                **recorded_sources(one.sources),
             },
         }
         yield Result("run", _point(one), metrics | found, one.seed)
@@ -143,11 +149,17 @@ def _point(run: MethodRun) -> dict[str, Any]:
     return {"task": run.task, "arm": run.arm, "device": run.device}
 
 
-def _base_run(config: Config, task: str, arm: str) -> MethodRun:
-    """Return the run whose steps, learning rate and seed are still to be set."""
+def _arms(config: Config, task: str) -> list[str]:
+    """Return the arms that train on ``task``."""
+    return [arm for arm in config.arms if kind_of(task) in ARMS[arm].rates]
+
+
+def _base_runs(config: Config, task: str) -> list[MethodRun]:
+    """Return a run of each arm, whose steps, learning rate and seed are still to be set."""
+    arms = _arms(config, task)
     base = MethodRun(
         task=task,
-        arm=arm,
+        arm=arms[0],
         lr=1e-9,
         eps=config.image_eps,
         batch=config.image_batch,
@@ -159,24 +171,18 @@ def _base_run(config: Config, task: str, arm: str) -> MethodRun:
         seed=0,
         threads=config.threads,
     )
-    if kind_of(task) == "images":
-        return base
-    return replace(
-        base,
-        eps=config.text_eps,
-        batch=config.text_batch,
-        train_items=None,
-        model=config.model,
-        context=config.context,
-        device=config.device,
-        sources=_sources(config, task, base.seed),
-    )
-
-
-def _sources(config: Config, task: str, seed: int) -> str:
-    if kind_of(task) == "images":
-        return ""
-    return sources_of(config.model, task, seed)
+    if kind_of(task) == "text":
+        base = replace(
+            base,
+            eps=config.text_eps,
+            batch=config.text_batch,
+            train_items=None,
+            model=config.model,
+            context=config.context,
+            device=config.device,
+            sources=sources_of(config.model, task),
+        )
+    return [replace(base, arm=arm) for arm in arms]
 
 
 def _trained(

@@ -168,7 +168,7 @@ def _images(run: MethodRun) -> tuple[FloatLearner, SplitBatches]:
 
 def _prompts(run: MethodRun) -> tuple[AnswerLearner, Prompts, dict[str, Any]]:
     """Return the pretrained model under the arm's optimizer, its prompts, and their counts."""
-    require_sources(run.sources, run.model, run.task, run.seed)
+    require_sources(run.sources, run.model, run.task)
     pretrained = load_base(run.model, "float32")
     items = load_items(
         task_of_seed(run.task, run.seed),
