@@ -13,7 +13,8 @@ from scipy import stats
 from made_up import made
 from reading import numbers
 from repro.artifacts import index
-from repro.claims.loss_curves import drop, early_loss, fluctuation, late_fall
+from repro.claims.loss_curves import CONTRASTS, drop, early_loss, fluctuation, late_fall
+from repro.claims.plausible import contrast_range
 from repro.claims.verdict import Finding
 from repro.measurement.records import Record, read_runs
 from repro.report.runs import current_runs
@@ -122,6 +123,27 @@ def test_a_contrast_of_one_seed_leaves_the_whole_open_and_lost_seeds_are_told() 
     cut = finding("elasticzo_fig2", whole.claim_id, runs).reason
     assert cut != whole.reason
     assert 1 in numbers(cut)  # a seed that was not trained long enough
+
+
+def test_other_settings_of_a_curve_give_a_range() -> None:
+    """On Fashion-MNIST at 0.05 - 0.1 and 0.4 - 0.1; MNIST's 0.2 is the smaller of the largest."""
+    runs = [
+        zigzag(method, dataset, seed, height)
+        for dataset, full_zo in (("mnist", 0.3), ("fashion_mnist", 0.05))
+        for method, height in (("full_zo", full_zo), ("cls1", 0.1))
+        for seed in range(2)
+    ]
+    (contrast,) = (CONTRASTS[claim] for claim in CONTRASTS if claim.id == "B-F2-fluctuation")
+    assert contrast_range(contrast, runs) is None  # each has one setting
+    earlier = [zigzag("full_zo", "fashion_mnist", seed, 0.4) for seed in range(2)]
+    for one in earlier:
+        one.metrics["settings"] = {"lr": 0.2}
+    assert contrast_range(contrast, [*earlier, *runs]) == pytest.approx((-0.05, 0.2))
+    short = [
+        msgspec.structs.replace(one, metrics={**one.metrics, "train_loss": [1.0] * 50})
+        for one in earlier
+    ]
+    assert contrast_range(contrast, [*short, *runs]) is None
 
 
 def test_a_curve_that_ends_early_gives_no_value() -> None:

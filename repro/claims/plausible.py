@@ -1,18 +1,25 @@
 """Compute the range of values that other settings give where the paper leaves settings open.
 
-The artifact ``elasticzo_discrepancies`` changes one open setting at a time around the runs of
-Tables 1 and 2. The range of its means is the evidence for the verdict "not decidable".
+This range is the evidence for the verdict "not decidable". For accuracies it comes from the
+artifact ``elasticzo_discrepancies``, which changes one open setting at a time around the runs of
+Tables 1 and 2. For loss curves it comes from the figure's own runs with earlier settings.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import chain, product
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
 from repro.claims.elasticzo import CLOUD_EPOCHS, QUANTITIES
+from repro.claims.loss_curves import Contrast, Losses
 from repro.claims.quantity import Accuracy, Gaps, Key, key
+from repro.claims.verdict import TRAINED_PROFILE
 from repro.core.validation import CLOUD_POINTS
-from repro.measurement.records import Record, rank
+from repro.measurement.lengths import course_of
+from repro.measurement.records import Record, of_kind, rank
 
 _CELL = ("dataset", "angle", "precision", "method")
 _IMAGES = ("images", "turn", "interpolation")
@@ -71,6 +78,42 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
             choose = max if isinstance(quantity, Gaps) and quantity.pick == "largest" else min
             found[claim_id] = choose(map(min, values)), choose(map(max, values))
     return found
+
+
+def contrast_range(contrast: Contrast, records: Iterable[Record]) -> Range | None:
+    """Return the lowest and highest mean of a contrast that all settings in ``records`` gave.
+
+    Each setting of one curve is combined with each of the other, by the same engine. Of several
+    pairs the smallest counts, as in the finding. ``None`` if no pair has several settings.
+    """
+    trained: dict[Key, dict[tuple[str, bytes], dict[int | None, Losses]]] = {}
+    for record in of_kind(records, "run"):
+        losses = record.metrics[f"{contrast.kind}_loss"]
+        if record.profile == TRAINED_PROFILE and len(losses) > contrast.epochs:
+            settings = msgspec.json.encode(
+                course_of(record.metrics["settings"]), order="deterministic"
+            )
+            of_point = trained.setdefault(key(record.point), {})
+            of_point.setdefault((record.engine, settings), {})[record.seed] = losses
+    ranges, tried = [], 0
+    for (curve, other), number in product(contrast.pairs, contrast.numbers.values()):
+        means = defaultdict(list)
+        for (engine, settings), low in trained.get(key(curve), {}).items():
+            if other is None:
+                means[settings, b""].append(fmean(map(number, low.values())))
+                continue
+            for (of_other, others), high in trained.get(key(other), {}).items():
+                seeds = low.keys() & high.keys()
+                if of_other == engine and seeds:
+                    gaps = [number(low[seed]) - number(high[seed]) for seed in seeds]
+                    means[settings, others].append(fmean(gaps))
+        if not means:
+            return None
+        ends = [*chain.from_iterable(means.values())]
+        ranges.append((min(ends), max(ends)))
+        tried = max(tried, len(means))
+    lows, highs = zip(*ranges, strict=True)
+    return (min(lows), min(highs)) if tried > 1 else None
 
 
 def _is_cut(settings: Mapping[str, Any]) -> bool:

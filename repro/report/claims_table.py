@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +16,7 @@ from repro.claims.claim import Basis, Claim
 from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
 from repro.claims.loss_curves import CONTRASTS
-from repro.claims.plausible import plausible_ranges
+from repro.claims.plausible import contrast_range, plausible_ranges
 from repro.claims.quantity import Accuracy, Point, key
 from repro.claims.statistics import holm
 from repro.claims.verdict import (
@@ -219,6 +220,9 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
     found = []
     for claim in claims:
         finding = by_id[claim.id]
+        if claim in CONTRASTS:  # of all runs, as those with earlier settings were replaced
+            every = chain.from_iterable(content.values())
+            finding = replace(finding, plausible=contrast_range(CONTRASTS[claim], every))
         points = points_of(claim)
         if points:  # the training runs there, by the engine of the finding
             at = {key(point) for point in points}

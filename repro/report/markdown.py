@@ -103,8 +103,9 @@ def write_ledger(results: Path, rows: Sequence[ClaimRow]) -> Path:
             "L' the number of those whose activations MeZO holds at once, D the hidden size and "
             "V the vocabulary. "
             "`repro claim ID` shows a statement in full, with its quotation. Where intervals were "
-            "wide, we added seeds after we had seen the verdicts (Table 1 and Fig. 3 of "
-            "ElasticZO), so their confidence intervals are somewhat too narrow.",
+            "wide, we added seeds after we had seen the verdicts (Tables 1 and 2, Fig. 3 and "
+            "the fixed sparsity of ElasticZO), so their confidence intervals are somewhat too "
+            "narrow.",
             legend,
             summary(rows),
             caution(rows),
