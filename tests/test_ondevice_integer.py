@@ -1,5 +1,8 @@
 """The engine in integers: bit for bit what repro.integer does, on every instruction set."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +99,38 @@ def test_every_setting_means_the_same(restore: Any, activations: Any, compact: b
 
 
 @pytest.mark.parametrize("compact", [False, True])
-def test_no_result_depends_on_the_number_of_threads(compact: bool) -> None:
+@pytest.mark.parametrize("method", ["Full ZO", "Full BP"])
+def test_no_result_depends_on_the_number_of_threads(method: str, compact: bool) -> None:
     networks = []
     for threads in (1, 2, 3):
-        _, native = both(0, native={"threads": threads, "compact": compact})
+        _, native = both(PARTITIONS[method], native={"threads": threads, "compact": compact})
         for step in range(2):
             native.step(*batch(step, 37))
         networks.append(native.network.parameters.clone())
     assert torch.equal(networks[0], networks[1])
     assert torch.equal(networks[0], networks[2])
+
+
+def test_a_fork_of_a_process_with_threads_goes_on_alone() -> None:
+    """It has none of the threads that OpenMP would wait for."""
+    code = """
+import os
+import torch
+import test_ondevice_integer as t
+
+torch.set_num_threads(1)
+_, native = t.both(12, native={"threads": 2})
+native.step(*t.batch(0, 32))
+child = os.fork()
+native.step(*t.batch(1, 32))
+total = int(native.network.parameters.long().sum()) % 100
+if child == 0:
+    os._exit(total)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == total
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    subprocess.run(command, check=True, env=environment, timeout=120)
 
 
 def test_a_run_goes_on_with_the_other_engine() -> None:

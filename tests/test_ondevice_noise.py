@@ -301,6 +301,26 @@ def test_the_engine_walks_along_pytorch_s_noise_as_its_operators_do(
         assert same_bits(moved, expected)
 
 
+@pytest.mark.parametrize("noise", ["EngineSigns", "TorchNoiseOnEngine"])
+def test_weights_that_others_changed_are_rounded_to_the_lattice_again(noise: str) -> None:
+    """A pass from theta takes the weights for lattice points, which new values are not."""
+    model = Tied(torch.bfloat16)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    make = {"EngineSigns": EngineSigns, "TorchNoiseOnEngine": TorchNoiseOnEngine}[noise]
+    mezo = MeZO(trained, lr=1e-2, eps=EPS, noise=make())
+    mezo.step(loss_of(model))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in trained:
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.02)
+    lattice = Lattice(torch.bfloat16, EPS)
+    points = [lattice.round_up_above(p.detach().float(), 0.5).bfloat16() for p in trained]
+    assert not all(map(same_bits, points, trained))
+    mezo.param_groups[0]["lr"] = 0.0  # perturbed and restored, and updated by nothing
+    mezo.step(loss_of(model))
+    assert all(map(same_bits, points, trained))
+
+
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one.view(torch.int16), other.view(torch.int16))  # tells -0.0 from 0.0
 

@@ -62,11 +62,15 @@ class PerturbedWeights:
         self._seed, self._offset = 0, 0
         self._dtypes = [parameter.dtype for parameter in parameters]
         self._devices = [parameter.device for parameter in parameters]
+        self._versions: list[int] = []
         self.torn = False
         """Whether a pass failed, so that some weights have moved and others have not."""
 
     def require_ready(self) -> None:
         """Refuse weights that a pass could not treat, before any of them moves.
+
+        Exact weights that others have changed are rounded to their lattice again: a pass from theta
+        takes them for points of it.
 
         Raises:
             UsageError: a weight has another number format than at construction, is no longer
@@ -92,6 +96,8 @@ class PerturbedWeights:
         if devices != self._devices:
             self.noise.prepare(self.parameters, exact=self.exact)
             self._devices = devices
+        if self.exact and self._versions != self._present_versions():
+            self.prepare()
 
     @torch.no_grad()
     def prepare(self) -> None:
@@ -110,6 +116,11 @@ class PerturbedWeights:
             for weights in split(parameter, self.chunk or default_chunk(parameter.device)):
                 # ties go down, as they did in the runs whose logs are replayed
                 weights.copy_(lattice.round_up_above(weights.to(lattice.wide), 0.5))
+        self._versions = self._present_versions()
+
+    def _present_versions(self) -> list[int]:
+        """Return how often each weight has been changed."""
+        return [parameter._version for parameter in self.parameters]
 
     def perturb(self, seed: int, offset: int) -> None:
         """Move to theta + ``offset`` eps z(``seed``), via theta if another z was added."""
@@ -160,6 +171,7 @@ class PerturbedWeights:
         self.torn = True
         yield
         self.torn = False
+        self._versions = self._present_versions()
 
     @torch.no_grad()
     def _shrink(self, factor: float, seed: int) -> None:

@@ -1,6 +1,7 @@
 """Perturbations on the host, added by the engine: its own noise, or PyTorch's."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -135,7 +136,7 @@ class TorchNoiseOnEngine(TorchNoise):
         operators = super().lattice_pass(lattice, step)
         if lattice.dtype == torch.float32:
             return operators
-        engine_pass = _engine_pass(lattice, step)
+        engine_pass = _engine_pass(lattice.dtype, step)
 
         def change(weights: torch.Tensor, seed: int) -> None:
             if weights.device.type != "cpu":
@@ -187,7 +188,7 @@ def pass_along(
     threads: int,
 ) -> None:
     """Do ``step`` along z over 16-bit weights, in place; every ``chunk`` have their own seed."""
-    engine_pass = _engine_pass(Lattice(weights.dtype, step.eps), step)
+    engine_pass = _engine_pass(weights.dtype, step)
     noise.lattice_pass(*_bits(weights.view(-1)), seed, engine_pass, chunk, threads)
 
 
@@ -197,7 +198,9 @@ def _bits(weights: torch.Tensor) -> tuple[Any, bool]:
     return weights.detach().view(torch.uint16).numpy(), weights.dtype == torch.bfloat16
 
 
-def _engine_pass(lattice: Lattice, step: LatticeStep) -> Any:  # noqa: ANN401 - of a compiled module
+@lru_cache(maxsize=4)  # a model has hundreds of parameters, and a pass one step for all of them
+def _engine_pass(dtype: torch.dtype, step: LatticeStep) -> Any:  # noqa: ANN401 - of a compiled module
+    lattice = Lattice(dtype, step.eps)
     return load().LatticePass(
         scale=lattice.eps / lattice.step,
         levels=lattice.levels,

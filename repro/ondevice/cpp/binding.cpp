@@ -243,14 +243,14 @@ NB_MODULE(_engine, m) {
             [](zo::FloatTraining* at, std::vector<zo::Layer> layers, int tail, int capacity,
                int threads, const std::string& isa, float eps, float clip, float plus_share,
                float minus_share, std::uint64_t seed) {
-                new (at)
-                    zo::FloatTraining(std::move(layers), tail,
-                                      {zo::kernels(isa), threads, padded(capacity, zo::kGroup)},
-                                      {.eps = eps,
-                                       .clip = clip,
-                                       .plus_share = plus_share,
-                                       .minus_share = minus_share,
-                                       .seed = seed});
+                new (at) zo::FloatTraining(
+                    std::move(layers), tail,
+                    {zo::kernels(isa, false), threads, padded(capacity, zo::kGroup)},
+                    {.eps = eps,
+                     .clip = clip,
+                     .plus_share = plus_share,
+                     .minus_share = minus_share,
+                     .seed = seed});
             },
             nb::kw_only(), "layers"_a, "tail"_a, "capacity"_a, "threads"_a, "isa"_a, "eps"_a,
             "clip"_a, "plus_share"_a, "minus_share"_a, "seed"_a)
@@ -367,6 +367,7 @@ NB_MODULE(_engine, m) {
         "theta"_a.noconvert(), "bfloat16"_a, "z"_a.noconvert(), "uniform"_a.noconvert(), "pass"_a,
         "isa"_a);
     m.def("instruction_sets", &zo::instruction_sets);
-    m.def("peak_f32", [](const std::string& isa) { return peak(zo::kernels(isa).peak_f32); });
+    m.def("peak_f32",
+          [](const std::string& isa) { return peak(zo::kernels(isa, false).peak_f32); });
     m.def("peak_i8", [](const std::string& isa) { return peak(zo::kernels(isa).peak_i8); });
 }

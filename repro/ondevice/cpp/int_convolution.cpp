@@ -8,8 +8,7 @@
 namespace zo {
 namespace {
 
-constexpr int kDword = 4 * kGroup;      // bytes of one dword of all samples of a group
-constexpr int kTileOutputsOfAJob = 32;  // of a fully connected layer: two tiles of weights
+constexpr int kDword = 4 * kGroup;  // bytes of one dword of all samples of a group
 
 /// Calls work(i, range) for i from 0 to jobs - 1; returns the range of what they have seen.
 template <class Work>
@@ -141,31 +140,32 @@ IntWindows IntConvolution::job() const {
 
 /// Groups are computed together: the weights are the longer operand.
 Range IntConvolution::run_fully_connected(const IntSums& sums, int groups) const {
-    const int most = neighbours_ ? kTileOutputsOfAJob : kOutputsOfAJob;
+    const auto [most, threads] =
+        IntLayout::shares(layer, dwords_, neighbours_, groups, machine_.threads, Team::current());
     const int parts = (layer.outputs + most - 1) / most, quads = (groups + 3) / 4;
     const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword, y_group = sums.group;
-    const int threads = sharing(machine_.threads, std::size_t(dwords_) * layer.outputs * groups);
-    return parallel_range(threads, long(parts) * quads, [=, this](long number, Range& seen) {
-        const int first = int(number % parts) * most;
-        IntWindows job = this->job();
-        set_taps(job, row_taps_.all());
-        job.w += first * job.w_step;
-        if (job.initial) job.initial += first;
-        job.outputs = std::min(most, layer.outputs - first);
-        job.y_output = kGroup;
-        job.blocks = 1;
-        for (int g = int(number / parts) * 4, end = std::min(g + 4, groups); g < end;
-             g += job.windows) {
-            job.windows = side_by_side(end - g);
-            job.x = input_.data() + g * x_group;
-            job.y = sums.at(g) + first * kGroup;
-            for (int p = 0; p < job.windows; ++p) {
-                job.window[p] = p * x_group;
-                job.y_window[p] = p * y_group;
-            }
-            machine_.kernels.windows_i8(job, seen);
-        }
-    });
+    return parallel_range(threads, long(parts) * quads,
+                          [=, this, most = most](long number, Range& seen) {
+                              const int first = int(number % parts) * most;
+                              IntWindows job = this->job();
+                              set_taps(job, row_taps_.all());
+                              job.w += first * job.w_step;
+                              if (job.initial) job.initial += first;
+                              job.outputs = std::min(most, layer.outputs - first);
+                              job.y_output = kGroup;
+                              job.blocks = 1;
+                              for (int g = int(number / parts) * 4, end = std::min(g + 4, groups);
+                                   g < end; g += job.windows) {
+                                  job.windows = side_by_side(end - g);
+                                  job.x = input_.data() + g * x_group;
+                                  job.y = sums.at(g) + first * kGroup;
+                                  for (int p = 0; p < job.windows; ++p) {
+                                      job.window[p] = p * x_group;
+                                      job.y_window[p] = p * y_group;
+                                  }
+                                  machine_.kernels.windows_i8(job, seen);
+                              }
+                          });
 }
 
 Range IntConvolution::run_pooled(const IntSums& sums, int groups, bool wraps) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parallel.hpp"
+
 namespace zo {
 namespace {
 
@@ -107,6 +109,15 @@ void IntLayout::find_features(const Layer& l) {
         filled.push_back(d);
         features.insert(features.end(), four, four + 4);
     }
+}
+
+IntLayout::Shares IntLayout::shares(const Layer& l, int dwords, int neighbours, int groups,
+                                    int threads, bool awake) {
+    constexpr int kTileOutputs = 32;  // two tiles of weights
+    constexpr int kAtOnce = 16;       // operations that a tile makes of one
+    const std::size_t operations = std::size_t(dwords) * l.outputs * groups;
+    if (!neighbours) return {kOutputsOfAJob, sharing(threads, operations, awake)};
+    return {kTileOutputs, sharing(threads, operations / kAtOnce, awake)};
 }
 
 }  // namespace zo

@@ -14,8 +14,18 @@ namespace zo {
 /// those of the pixels to the right and below, which are thus stored twice, so that hardly a
 /// multiplication is wasted on zeros: LeNet-5's second convolution has 150 inputs and takes 160.
 struct IntLayout {
+    /// How threads share the outputs of a fully connected layer.
+    struct Shares {
+        int outputs;  ///< of a job
+        int threads;  ///< that take jobs
+    };
+
     /// `tiles`: as of Kernels. Rows of the kernel are whole then where tiles are worth it.
     IntLayout(const Layer& layer, bool tiles);
+
+    /// `awake`: as of sharing().
+    static Shares shares(const Layer& layer, int dwords, int neighbours, int groups, int threads,
+                         bool awake);
 
     int pixel_dwords;                    ///< of one pixel of the padded input
     int dwords;                          ///< of one sample

@@ -99,12 +99,20 @@ double mean_loss(SignRule rule, const IntLogits& logits, std::span<const std::in
 
 double cross_entropy(const IntLogits& logits, std::span<const std::int64_t> labels) {
     const double unit = std::ldexp(1.0, logits.exponent);
+    // most differences occur more than once
+    std::array<double, 256> exponentials;
+    exponentials.fill(-1);
+    const auto exponential = [&](int below) {
+        double& found = exponentials[below];
+        if (found < 0) found = std::exp(-below * unit);
+        return found;
+    };
     double all = 0;
     for (int b = 0; b < logits.batch; ++b) {
         const std::int8_t* const s = logits.values + std::size_t(b) * logits.classes;
         const int greatest = *std::max_element(s, s + logits.classes);
         double sum = 0;
-        for (int c = 0; c < logits.classes; ++c) sum += std::exp((s[c] - greatest) * unit);
+        for (int c = 0; c < logits.classes; ++c) sum += exponential(greatest - s[c]);
         all += std::log(sum) - (s[labels[b]] - greatest) * unit;
     }
     return all;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "int_layout.hpp"
 #include "parallel.hpp"
 #include "rounding.hpp"
 
@@ -9,6 +10,15 @@ namespace zo {
 namespace {
 
 constexpr std::size_t kMoved = 4096;  // weights moved at a time
+
+/// Of the weights of a convolution, which one thread puts in order, all are one job.
+IntLayout::Shares shares_of(const Layer& l, const Machine& machine) {
+    if (machine.compact) return {kOutputsOfAJob, machine.threads};
+    if (!l.fully_connected()) return {l.outputs, 1};
+    const IntLayout layout(l, machine.kernels.tiles);
+    return IntLayout::shares(l, layout.dwords, layout.neighbours, machine.capacity / kGroup,
+                             machine.threads, true);
+}
 
 }  // namespace
 
@@ -19,10 +29,12 @@ void IntPerturbation::reserve(Arena& arena) {
     for (int thread = 0; thread < threads; ++thread) {
         for (int layer = 0; layer < network_.tail(); ++layer) {
             const Layer& l = network_.layers()[layer];
+            const IntLayout::Shares shares = shares_of(l, network_.machine());
+            const long jobs = (l.outputs + shares.outputs - 1) / shares.outputs;
             const auto begin = [&](int share) {
-                const long job = first_job(share, threads, jobs_of(l.outputs));
+                const long job = first_job(share, shares.threads, jobs);
                 return network_.offset(layer) +
-                       std::min<std::size_t>(job * kOutputsOfAJob, l.outputs) * l.fan_in();
+                       std::min<std::size_t>(job * shares.outputs, l.outputs) * l.fan_in();
             };
             for (std::size_t i = begin(thread), end = begin(thread + 1); i < end; i += kMoved)
                 pieces.push_back({i, std::min(kMoved, end - i), layer});

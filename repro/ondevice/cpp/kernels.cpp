@@ -100,7 +100,13 @@ std::vector<std::string> instruction_sets() {
 const Kernels& kernels(const std::string& name, bool tiles) {
     std::string names;
     for (const Kernels* table : available()) {
-        if ((name == "auto" || table->name == name) && (!tiles || permitted(*table))) return *table;
+        if (name == "auto" || table->name == name) {
+            if (!tiles || permitted(*table)) return *table;
+            if (name != "auto")
+                throw std::invalid_argument("instruction set " + name +
+                                            ": the system does not let this process use its "
+                                            "tiles, as with a small signal stack; take auto");
+        }
         names += std::string(", ") + table->name;
     }
     throw std::invalid_argument("instruction set " + name + ": this machine has auto" + names);

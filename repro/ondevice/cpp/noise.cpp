@@ -28,12 +28,14 @@ void draw(const Product& product, const Kernels& kernels, std::size_t first, std
     }
 }
 
+std::size_t pieces_of(std::size_t count) { return (count + kNoisePiece - 1) / kNoisePiece; }
+
 template <class Use>
 void for_each_piece(const NoisePart& part, const Use& use) {
     if (part.first % kNoisePiece)
         throw std::invalid_argument("first = " + std::to_string(part.first) +
                                     ": must be a multiple of " + std::to_string(kNoisePiece));
-    parallel(part.threads, long((part.count + kNoisePiece - 1) / kNoisePiece), [&](long i) {
+    parallel(part.threads, long(pieces_of(part.count)), [&](long i) {
         const std::size_t begin = i * kNoisePiece;
         const std::uint64_t place = part.first + begin;  // a counter has its low 32 bits
         use(Piece{begin, std::min(kNoisePiece, part.count - begin),
@@ -96,30 +98,27 @@ void lattice_pass(const NoisePart& part, std::uint16_t* theta, HalfFormat format
     if (!chunk) throw std::invalid_argument("chunk = 0: must be at least 1");
     chunk = std::min(chunk, std::max<std::size_t>(part.count, 1));
     const HalfKernels& kernels = part.kernels.halves[int(format)];
-    parallel(part.threads, long((part.count + chunk - 1) / chunk), [&](long i) {
-        const std::uint32_t seed = std::uint32_t(part.seed + i);
-        const std::size_t begin = i * chunk;
-        const NoisePart own{.kernels = part.kernels,
-                            .signs = part.signs,
-                            .product = part.product,
-                            .threads = 1,
-                            .seed = seed,
-                            .first = 0,
-                            .count = std::min(chunk, part.count - begin)};
-        for_each_piece(own, [&](const Piece& piece) {
-            std::uint16_t* const weights = theta + begin + piece.begin;
-            const std::uint32_t place = std::uint32_t(piece.place);
-            LatticePass pass = given;
-            pass.key = stream_key(seed, piece.place >> 32, Purpose::kUpdates);
-            pass.place = place;
-            if (part.signs) {
-                kernels.lattice_pass_by_signs(pass, weights, piece.key, place, piece.count);
-            } else {
-                float z[kNoisePiece];
-                draw_for(theta + begin, own, piece, z, begin);
-                kernels.lattice_pass(pass, weights, z, piece.count);
-            }
-        });
+    const std::size_t of_chunk = pieces_of(chunk), whole = part.count / chunk;
+    const std::size_t jobs = whole * of_chunk + pieces_of(part.count % chunk);
+    // pieces are shared, not chunks, of which a matrix may have too few to share evenly
+    parallel(part.threads, long(jobs), [&](long i) {
+        const std::uint32_t seed = std::uint32_t(part.seed + i / of_chunk);
+        const std::size_t begin = i / of_chunk * chunk;
+        const std::uint64_t place = i % of_chunk * kNoisePiece;
+        const std::size_t count = std::min(chunk, part.count - begin) - place;
+        const Piece piece{place, std::min(kNoisePiece, count),
+                          stream_key(seed, place >> 32, Purpose::kNoise), place};
+        std::uint16_t* const weights = theta + begin + place;
+        LatticePass pass = given;
+        pass.key = stream_key(seed, place >> 32, Purpose::kUpdates);
+        pass.place = std::uint32_t(place);
+        if (part.signs) {
+            kernels.lattice_pass_by_signs(pass, weights, piece.key, pass.place, piece.count);
+        } else {
+            float z[kNoisePiece];
+            draw_for(theta + begin, part, piece, z, begin);
+            kernels.lattice_pass(pass, weights, z, piece.count);
+        }
     });
 }
 

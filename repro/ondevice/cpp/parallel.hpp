@@ -14,10 +14,10 @@ namespace zo {
 inline constexpr int kOutputsOfAJob = 12;
 inline long jobs_of(int outputs) { return (outputs + kOutputsOfAJob - 1) / kOutputsOfAJob; }
 
-/// How many threads share so many vector operations: waking another takes about a microsecond, and
-/// of a team that is at work a third of that.
-inline int sharing(int threads, std::size_t operations) {
-    return operations < (Team::current() ? 2048 : 8192) ? 1 : threads;
+/// How many threads share so many vector operations: waking another takes a microsecond or more,
+/// and of a team that is at work (`awake`) a part of that.
+inline int sharing(int threads, std::size_t operations, bool awake = Team::current()) {
+    return operations < (awake ? 2048 : 8192) ? 1 : threads;
 }
 
 /// The first of a thread's share of the jobs; those of thread + 1 begin where its share ends.
@@ -35,6 +35,7 @@ template <class Work>
 void parallel_shares(int threads, long jobs, const Work& work) {
     Team* const team = Team::current();
     threads = int(std::min<long>(team ? std::min(threads, team->threads()) : threads, jobs));
+    if (!team) threads = threads_here(threads);
     const auto share = [=](int thread) {
         work(first_job(thread, threads, jobs), first_job(thread + 1, threads, jobs));
     };

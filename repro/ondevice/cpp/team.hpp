@@ -2,21 +2,36 @@
 #pragma once
 
 #include <omp.h>
+#include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
 namespace zo {
+
+inline bool is_fork = false;
+
+/// So many threads; only one in a fork of a process that has had several, since OpenMP would wait
+/// for threads that no fork has.
+inline int threads_here(int threads) {
+    if (threads > 1) {
+        static const int watched = pthread_atfork(nullptr, nullptr, [] { is_fork = true; });
+        if (watched != 0 || is_fork) return 1;
+    }
+    return threads;
+}
 
 /// A leader, which runs a step, and others that wait for its parts. They wait by spinning, since a
 /// part may be a few microseconds long and OpenMP takes one or two to begin and end it; after a
 /// while they let others have the processor.
 class Team {
    public:
-    /// Runs `work` as the leader of so many threads, fewer if OpenMP has not so many. `work` throws
-    /// nothing.
+    /// Runs `work` as the leader of so many threads, fewer if there are not so many processors: one
+    /// that waits for its turn would have all others wait. `work` throws nothing.
     template <class Work>
     static void run(int threads, const Work& work) {
+        threads = threads_here(std::min(threads, omp_get_num_procs()));
         if (threads <= 1 || current()) return work();
         Team team;
 #pragma omp parallel num_threads(threads)

@@ -76,9 +76,10 @@ ZO_INLINE void block(Key key, std::uint32_t first, F (&z)[2 * kParts]) {
 
 template <class Format>
 void move_half(std::uint16_t* theta, const float* z, std::size_t count, float factor) {
+    const Format format;
     for_each_pairs(count, [&](std::size_t i, std::size_t left) {
         const Pair noise = load_pairs(z + i, left);
-        change_pairs<Format>(theta + i, left, [&](Pair weights) -> Pair {
+        change_pairs(format, theta + i, left, [&](Pair weights) -> Pair {
             return {weights.first + noise.first * factor, weights.second + noise.second * factor};
         });
     });

@@ -20,14 +20,15 @@ struct Pair {
 /// Widens exactly; joins the nearest numbers, ties to even, overflow to infinity.
 ///
 /// A NaN stays one if its last 16 bits are zero, as in sums of bfloat16 numbers with others.
-struct Bfloat16 {
-    static ZO_INLINE Pair widen(U pairs) { return {F(pairs << 16), F(pairs & 0xFFFF0000u)}; }
-    static ZO_INLINE U join(Pair x) {
-        return rounded(x.first) >> 16 | (rounded(x.second) & 0xFFFF0000u);
-    }
+class Bfloat16 {
+   public:
+    ZO_INLINE Pair widen(U pairs) const { return {F(pairs << 16), F(pairs & upper_)}; }
+    ZO_INLINE U join(Pair x) const { return rounded(x.first) >> 16 | (rounded(x.second) & upper_); }
 
    private:
-    static ZO_INLINE U rounded(F x) { return U(x) + 0x7FFFu + ((U(x) >> 16) & 1u); }
+    ZO_INLINE U rounded(F x) const { return U(x) + half_ + ((U(x) >> 16) & one_); }
+
+    const U upper_ = kept(0xFFFF0000u), half_ = kept(0x7FFFu), one_ = kept(1u);
 };
 
 struct Float16 {
@@ -72,9 +73,10 @@ ZO_INLINE Pair load_pairs(const float* from, std::size_t left) {
 
 /// Replaces the next 2 L weights, or those that are left, by change(weights).
 template <class Format, class Change>
-ZO_INLINE void change_pairs(std::uint16_t* theta, std::size_t left, const Change& change) {
+ZO_INLINE void change_pairs(const Format& format, std::uint16_t* theta, std::size_t left,
+                            const Change& change) {
     const auto changed = [&](const std::uint16_t* weights) {
-        return Format::join(change(Format::widen(load<U>(weights))));
+        return format.join(change(format.widen(load<U>(weights))));
     };
     if (left >= 2 * L) return store(theta, changed(theta));
     std::uint16_t some[2 * L] = {};

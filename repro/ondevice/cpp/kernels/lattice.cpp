@@ -3,6 +3,8 @@
 // Compiled without contraction, as gaussian.cpp.
 #include "lattice.hpp"
 
+#include <type_traits>
+
 #include "half.hpp"
 #include "signs.hpp"
 #include "words.hpp"
@@ -54,35 +56,57 @@ ZO_INLINE F rounded(const LatticePass& pass, F z) {
     return (minimum(level, splat(pass.levels - 1.0f)) + 0.5f) * pass.step;
 }
 
+/// What a pass does with the weights, in the order of its steps.
+enum class Way { kPerturb, kMove, kUpdate };
+
+/// Weights at theta are lattice points already, so a pass from there need not find them.
+Way way_of(const LatticePass& pass) {
+    if (pass.descends) return Way::kUpdate;
+    return pass.before == 0 ? Way::kPerturb : Way::kMove;
+}
+
 /// The weights moved from theta + before eps z, and from there on; random() gives thresholds.
-template <class Random>
+template <Way way, class Random>
 ZO_INLINE Pair moved(const LatticePass& pass, Pair weights, Pair before, Pair after,
                      const Random& random) {
+    if (way == Way::kPerturb) return {weights.first + after.first, weights.second + after.second};
     const F first = nearest(pass, weights.first - before.first) + after.first;
     const F second = nearest(pass, weights.second - before.second) + after.second;
-    if (!pass.descends) return {first, second};
+    if (way == Way::kMove) return {first, second};
     const Pair thresholds = random();
     return {round(pass, first, thresholds.first), round(pass, second, thresholds.second)};
+}
+
+/// Calls run(way) with the way as a type, so that each has a loop of its own.
+template <class Run>
+ZO_INLINE void by_way(Way way, const Run& run) {
+    if (way == Way::kPerturb)
+        run(std::integral_constant<Way, Way::kPerturb>{});
+    else if (way == Way::kMove)
+        run(std::integral_constant<Way, Way::kMove>{});
+    else
+        run(std::integral_constant<Way, Way::kUpdate>{});
 }
 
 /// Numbers in [0, 1) that depend on the weights' places.
 class Thresholds {
    public:
     ZO_INLINE explicit Thresholds(const LatticePass& pass)
-        : key_(pass.key), places_(U(2 * lanes()) + pass.place) {}
+        : key_(pass.key), places_(U(2 * lanes()) + pass.place + key_.low) {}
 
     ZO_INLINE Pair operator()(std::size_t i) const {
         const U places = places_ + std::uint32_t(i);
-        return {fraction(places), fraction(places + 1u)};
+        return {fraction(places), fraction(places + one_)};
     }
 
    private:
     ZO_INLINE F fraction(U places) const {
-        return __builtin_convertvector(I(words(key_, places) >> 8), F) * 0x1p-24f;
+        return __builtin_convertvector(I(words_at(key_, places, factors_) >> 8), F) * 0x1p-24f;
     }
 
-    Key key_;
-    U places_;
+    const Key key_;
+    const U places_, one_ = kept(1u);
+    const Factors factors_;
 };
 
 }  // namespace
@@ -92,20 +116,25 @@ void lattice_pass(const LatticePass& given, std::uint16_t* theta, const float* z
                   std::size_t count) {
     const LatticePass pass = given;
     const Thresholds thresholds(pass);
-    const auto step = [&](std::size_t i, std::size_t left, const auto& random) {
-        const Pair drawn = load_pairs(z + i, left);
-        const Pair noise = {rounded(pass, drawn.first), rounded(pass, drawn.second)};
-        const Pair before = {noise.first * pass.before, noise.second * pass.before};
-        const Pair after = {noise.first * pass.after, noise.second * pass.after};
-        change_pairs<Format>(theta + i, left, [&](Pair weights) {
-            return moved(pass, weights, before, after, random);
+    const Format format;
+    const auto run = [&](auto way, const auto& random) {
+        for_each_pairs(count, [&](std::size_t i, std::size_t left) {
+            const Pair drawn = load_pairs(z + i, left);
+            const Pair noise = {rounded(pass, drawn.first), rounded(pass, drawn.second)};
+            const Pair before = {noise.first * pass.before, noise.second * pass.before};
+            const Pair after = {noise.first * pass.after, noise.second * pass.after};
+            change_pairs(format, theta + i, left, [&](Pair weights) {
+                return moved<way>(pass, weights, before, after, [&] { return random(i, left); });
+            });
         });
     };
-    for_each_pairs(count, [&](std::size_t i, std::size_t left) {
+    by_way(way_of(pass), [&](auto way) {
         if (pass.uniform)
-            step(i, left, [&] { return load_pairs(pass.uniform + i, left); });
+            run(way, [&](std::size_t i, std::size_t left) {
+                return load_pairs(pass.uniform + i, left);
+            });
         else
-            step(i, left, [&] { return thresholds(i); });
+            run(way, [&](std::size_t i, std::size_t) { return thresholds(i); });
     });
 }
 
@@ -114,14 +143,19 @@ void lattice_pass_by_signs(const LatticePass& given, std::uint16_t* theta, std::
                            std::size_t first, std::size_t count) {
     const LatticePass pass = given;
     const Thresholds thresholds(pass);
+    const Format format;
     const float size = rounded(pass, splat(kSignMagnitude))[0];
     const float before = size * pass.before, after = size * pass.after;
-    for_each_signs(key, first, count, [&](std::size_t i, std::size_t left, U firsts, U seconds) {
-        change_pairs<Format>(theta + i, left, [&](Pair weights) {
-            return moved(pass, weights, {signs_of(firsts, before), signs_of(seconds, before)},
-                         {signs_of(firsts, after), signs_of(seconds, after)},
-                         [&] { return thresholds(i); });
-        });
+    by_way(way_of(pass), [&](auto way) {
+        for_each_signs(
+            key, first, count, [&](std::size_t i, std::size_t left, U firsts, U seconds) {
+                change_pairs(format, theta + i, left, [&](Pair weights) {
+                    return moved<way>(pass, weights,
+                                      {signs_of(firsts, before), signs_of(seconds, before)},
+                                      {signs_of(firsts, after), signs_of(seconds, after)},
+                                      [&] { return thresholds(i); });
+                });
+            });
     });
 }
 

@@ -6,18 +6,6 @@
 
 namespace zo::ZO_ISA {
 
-/// Makes the compiler forget what it knows of a vector, which stays in its register.
-template <class V>
-ZO_INLINE void forget(V& v) {
-#if defined(__x86_64__)
-    asm volatile("" : "+v"(v));
-#elif defined(__aarch64__)
-    asm volatile("" : "+w"(v));
-#else
-    asm volatile("" : "+m"(v));
-#endif
-}
-
 /// Multiplies in ten independent chains, more than the latency of a multiplication times their
 /// number in a cycle; returns how many vectors that were.
 template <class Accumulator, class V>

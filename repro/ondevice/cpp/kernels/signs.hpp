@@ -12,7 +12,14 @@ namespace zo::ZO_ISA {
 inline constexpr std::size_t kSignBlock = 512;
 
 /// Positive and negative `size`, by the highest bits.
-ZO_INLINE F signs_of(U bits, float size) { return F((bits & 0x80000000u) ^ U(splat(size))); }
+ZO_INLINE F signs_of(U bits, float size) {
+#if defined(__AVX512F__)
+    const __m512i sign = __m512i(splat(0x80000000u)), positive = __m512i(splat(size));
+    return F(_mm512_ternarylogic_epi32(__m512i(bits), sign, positive, 0x6A));  // (a & b) ^ c
+#else
+    return F((bits & 0x80000000u) ^ U(splat(size)));
+#endif
+}
 
 /// Calls step(i, left, first, second) for every 2 L of the numbers from `first` on, a multiple of
 /// kSignBlock; the highest bits are the signs of those first in their pairs and those second.
@@ -66,9 +73,10 @@ inline void signs_f32(std::uint64_t key, std::size_t first, std::size_t count, f
 template <class Format>
 inline void move_half_by_signs(std::uint16_t* theta, std::uint64_t key, std::size_t first,
                                std::size_t count, float factor) {
+    const Format format;
     const float size = kSignMagnitude * factor;
     for_each_signs(key, first, count, [&](std::size_t i, std::size_t left, U firsts, U seconds) {
-        change_pairs<Format>(theta + i, left, [&](Pair weights) -> Pair {
+        change_pairs(format, theta + i, left, [&](Pair weights) -> Pair {
             return {weights.first + signs_of(firsts, size),
                     weights.second + signs_of(seconds, size)};
         });

@@ -65,9 +65,29 @@ ZO_INLINE void store(T* p, V v) {
     reinterpret_cast<Unaligned<V>*>(p)->value = v;
 }
 
+/// Makes the compiler forget what it knows of a vector, which stays in its register.
+template <class V>
+ZO_INLINE void forget(V& v) {
+#if defined(__x86_64__)
+    asm volatile("" : "+v"(v));
+#elif defined(__aarch64__)
+    asm volatile("" : "+w"(v));
+#else
+    asm volatile("" : "+m"(v));
+#endif
+}
+
 ZO_INLINE F splat(float x) { return F{} + x; }
 ZO_INLINE I splat(std::int32_t x) { return I{} + x; }
 ZO_INLINE U splat(std::uint32_t x) { return U{} + x; }
+
+/// x in every lane of a register that a loop keeps: GCC else makes such a constant anew in each
+/// iteration, which takes as long as an operation.
+ZO_INLINE U kept(std::uint32_t x) {
+    U v = splat(x);
+    if (kRegisters == 32) forget(v);
+    return v;
+}
 
 template <class V>
 ZO_INLINE V maximum(V a, V b) {

@@ -11,12 +11,24 @@ struct Key {
         : low(std::uint32_t(key)), high(std::uint32_t(key >> 32)) {}
 };
 
+/// The factors of a word, where a loop keeps them in registers.
+struct Factors {
+    const U first = kept(0x7FEB352Du), second = kept(0x846CA68Bu);
+};
+
+/// word(key, i) of each counter i, from i + key.low.
+ZO_INLINE U words_at(Key key, U x, const auto& factors) {
+    x = (x ^ (x >> 16)) * factors.first;
+    x = (x ^ (x >> 15) ^ key.high) * factors.second;
+    return x ^ (x >> 16);
+}
+
 /// word(key, i) of each counter i.
 ZO_INLINE U words(Key key, U counters) {
-    U x = counters + key.low;
-    x = (x ^ (x >> 16)) * 0x7FEB352Du;
-    x = (x ^ (x >> 15) ^ key.high) * 0x846CA68Bu;
-    return x ^ (x >> 16);
+    constexpr struct {
+        std::uint32_t first = 0x7FEB352D, second = 0x846CA68B;
+    } factors;
+    return words_at(key, counters + key.low, factors);
 }
 
 /// word(key, first), word(key, first + 1), ...

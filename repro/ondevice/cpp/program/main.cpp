@@ -49,7 +49,7 @@ void train(const Options& o) {
     const int largest = int(std::min<std::size_t>(o.batch, items.count())),
               most = std::max(largest, tested ? kEvaluated : 0), unit = Run::batch_unit(o),
               capacity = (most + unit - 1) / unit * unit;
-    const Machine machine{kernels(o.isa), o.threads, capacity, o.compact};
+    const Machine machine{kernels(o.isa, o.precision != "fp32"), o.threads, capacity, o.compact};
     Run run(o, layers, tail_of(o.method, int(layers.size())), machine);
     std::printf("%s %s, %zu images, batch %d, %s, %d threads, arena %zu bytes\n",
                 o.precision.c_str(), o.method.c_str(), items.count(), o.batch, machine.kernels.name,
