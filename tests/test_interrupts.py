@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and SIGKILL: one line, the right status, and no process left behind."""
 
 import _imp
+import _signal
 import importlib.util
 import os
 import signal
@@ -11,13 +12,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
+from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from faults.sessions import session
+from repro.core import signals
 from repro.core.processes import ROOT, run_command
 from repro.core.signals import Terminated, interrupts_raised, uninterrupted
 from repro.data.sources.packages import pip_command
@@ -121,6 +124,31 @@ def test_of_two_signals_in_a_pass_none_is_lost() -> None:
     assert isinstance(raised.value.__context__, KeyboardInterrupt)
     with uninterrupted():  # the default of SIGTERM raises nothing: it ends the process at once
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("change", range(4))
+def test_handlers_are_given_back_if_a_signal_comes_while_they_change(
+    number: signal.Signals, change: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = count()
+
+    def changed(of: int, handler: Any) -> Any:
+        before = _signal.signal(of, handler)
+        if next(changes) == change:
+            signal.raise_signal(number)
+        return before
+
+    def handlers() -> list[Any]:
+        return [signal.getsignal(of) for of in (signal.SIGINT, signal.SIGTERM)]
+
+    patched = SimpleNamespace(getsignal=_signal.getsignal, signal=changed)
+    monkeypatch.setattr(signals, "_signal", patched)
+    with interrupts_raised():
+        mine = handlers()
+        with pytest.raises(KeyboardInterrupt), uninterrupted():
+            pass
+        assert handlers() == mine
 
 
 @pytest.mark.parametrize(

@@ -78,16 +78,26 @@ class uninterrupted:  # noqa: N801 - a context manager, used as a function
         self._held: list[int] = []
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in _HELD_BACK:
-            handler = _signal.getsignal(number)
-            if callable(handler):
-                _signal.signal(number, self._hold)
-                self._handlers.append((number, handler))
+        try:
+            for number in _HELD_BACK:
+                handler = _signal.getsignal(number)
+                if callable(handler):
+                    self._handlers.append((number, handler))
+                    _signal.signal(number, self._hold)
+        except BaseException:  # by the second signal, while only the first is held back
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers:
-            _signal.signal(number, handler)
-        self._raise_held()
+        try:
+            while self._handlers:
+                _signal.signal(*self._handlers[-1])
+                self._handlers.pop()
+        finally:
+            if self._handlers:  # the first signal given back has raised an exception
+                self.__exit__()
+            else:
+                self._raise_held()
 
     def _hold(self, number: int, _frame: FrameType | None) -> None:
         self._held.append(number)
