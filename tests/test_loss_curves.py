@@ -139,6 +139,14 @@ def test_other_settings_of_a_curve_give_a_range() -> None:
     for one in earlier:
         one.metrics["settings"] = {"lr": 0.2}
     assert contrast_range(contrast, [*earlier, *runs]) == pytest.approx((-0.05, 0.2))
+    loud = [9.0 * (epoch % 2) for epoch in range(101)]
+    again = [  # replaced by those of the same settings and seeds
+        msgspec.structs.replace(
+            one, utc="2001-01-01T00:00:00Z", metrics={**one.metrics, "train_loss": loud}
+        )
+        for one in earlier
+    ]
+    assert contrast_range(contrast, [*earlier, *again, *runs]) == pytest.approx((-0.05, 0.2))
     short = [
         msgspec.structs.replace(one, metrics={**one.metrics, "train_loss": [1.0] * 50})
         for one in earlier

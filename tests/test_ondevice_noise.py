@@ -301,8 +301,11 @@ def test_the_engine_walks_along_pytorch_s_noise_as_its_operators_do(
         assert same_bits(moved, expected)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("noise", ["EngineSigns", "TorchNoiseOnEngine"])
-def test_weights_that_others_changed_are_rounded_to_the_lattice_again(noise: str) -> None:
+def test_weights_that_others_changed_are_rounded_to_the_lattice_again(
+    noise: str, *, replaced: bool
+) -> None:
     """A pass from theta takes the weights for lattice points, which new values are not."""
     model = Tied(torch.bfloat16)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -312,7 +315,11 @@ def test_weights_that_others_changed_are_rounded_to_the_lattice_again(noise: str
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in trained:
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.02)
+            values = (torch.randn(parameter.shape, generator=generator) * 0.02).bfloat16()
+            if replaced:
+                parameter.data = values
+            else:
+                parameter.copy_(values)
     lattice = Lattice(torch.bfloat16, EPS)
     points = [lattice.round_up_above(p.detach().float(), 0.5).bfloat16() for p in trained]
     assert not all(map(same_bits, points, trained))

@@ -83,28 +83,30 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
 def contrast_range(contrast: Contrast, records: Iterable[Record]) -> Range | None:
     """Return the lowest and highest mean of a contrast that all settings in ``records`` gave.
 
-    Each setting of one curve is combined with each of the other, by the same engine. Of several
-    pairs the smallest counts, as in the finding. ``None`` if no pair has several settings.
+    Each setting of one curve is combined with each of the other, by the same engine, device and
+    data set. Of several runs of a setting and seed the newest counts, and of several pairs the
+    smallest, as in the finding. ``None`` if no pair has several settings.
     """
-    trained: dict[Key, dict[tuple[str, bytes], dict[int | None, Losses]]] = {}
-    for record in of_kind(records, "run"):
+    trained: dict[Key, dict[tuple[tuple[str, ...], bytes], dict[int | None, Losses]]] = {}
+    for record in sorted(of_kind(records, "run"), key=lambda one: one.utc):
         losses = record.metrics[f"{contrast.kind}_loss"]
         if record.profile == TRAINED_PROFILE and len(losses) > contrast.epochs:
             settings = msgspec.json.encode(
                 course_of(record.metrics["settings"]), order="deterministic"
             )
             of_point = trained.setdefault(key(record.point), {})
-            of_point.setdefault((record.engine, settings), {})[record.seed] = losses
+            by = record.engine, record.device, record.dataset
+            of_point.setdefault((by, settings), {})[record.seed] = losses
     ranges, tried = [], 0
     for (curve, other), number in product(contrast.pairs, contrast.numbers.values()):
         means = defaultdict(list)
-        for (engine, settings), low in trained.get(key(curve), {}).items():
+        for (made, settings), low in trained.get(key(curve), {}).items():
             if other is None:
                 means[settings, b""].append(fmean(map(number, low.values())))
                 continue
-            for (of_other, others), high in trained.get(key(other), {}).items():
+            for (made_other, others), high in trained.get(key(other), {}).items():
                 seeds = low.keys() & high.keys()
-                if of_other == engine and seeds:
+                if made_other == made and seeds:
                     gaps = [number(low[seed]) - number(high[seed]) for seed in seeds]
                     means[settings, others].append(fmean(gaps))
         if not means:

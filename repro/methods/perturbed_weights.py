@@ -62,7 +62,7 @@ class PerturbedWeights:
         self._seed, self._offset = 0, 0
         self._dtypes = [parameter.dtype for parameter in parameters]
         self._devices = [parameter.device for parameter in parameters]
-        self._versions: list[int] = []
+        self._versions: list[tuple[int, int]] = []
         self.torn = False
         """Whether a pass failed, so that some weights have moved and others have not."""
 
@@ -70,7 +70,8 @@ class PerturbedWeights:
         """Refuse weights that a pass could not treat, before any of them moves.
 
         Exact weights that others have changed are rounded to their lattice again: a pass from theta
-        takes them for points of it.
+        takes them for points of it. Changes of values through ``.data`` or NumPy are not seen; such
+        weights come back to a lattice point at most one spacing from their value.
 
         Raises:
             UsageError: a weight has another number format than at construction, is no longer
@@ -118,9 +119,9 @@ class PerturbedWeights:
                 weights.copy_(lattice.round_up_above(weights.to(lattice.wide), 0.5))
         self._versions = self._present_versions()
 
-    def _present_versions(self) -> list[int]:
-        """Return how often each weight has been changed."""
-        return [parameter._version for parameter in self.parameters]
+    def _present_versions(self) -> list[tuple[int, int]]:
+        """Return how often each weight has been changed, and the identity of its memory."""
+        return [(p._version, p.untyped_storage()._cdata) for p in self.parameters]
 
     def perturb(self, seed: int, offset: int) -> None:
         """Move to theta + ``offset`` eps z(``seed``), via theta if another z was added."""

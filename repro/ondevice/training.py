@@ -42,8 +42,8 @@ class EngineTraining:
             partition: name of the first layer that backpropagation trains, or the number C of
                 children of the network before it, also those without weights.
             capacity: largest batch, in training or evaluation; decides ``arena_bytes``.
-            threads: OpenMP threads, of which a step uses at most one for each processor; no result
-                depends on them.
+            threads: OpenMP threads, of which an integer step uses at most one for each processor;
+                no result depends on them.
             instructions: the instruction set, one of ``instruction_sets()`` or ``auto``; no integer
                 result depends on it.
             seed: of the sequence of perturbations.

@@ -84,9 +84,11 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 def _require_items(config: Config, datasets: Sequence[str], batch: int) -> None:
     # a run that tests a learning rate has seed 0
-    for name, seed in product(datasets, {0, *config.seeds}):
+    pairs = product(datasets, (0, *config.seeds))
+    of_seeds = {(name, (task := task_of_seed(name, seed)).name): task for name, seed in pairs}
+    for task in of_seeds.values():
         require_items(
-            task_of_seed(name, seed),
+            task,
             tuning=config.tuning_items,
             monitored=config.monitored_items,
             final=config.final_items,

@@ -78,8 +78,9 @@ def _require_obtainable(config: Config) -> None:
             "final": config.evaluated_items,
         }
         tokenizer = load_tokenizer(config.model)
-        for seed in {0, *config.seeds}:  # a run that tests a learning rate has seed 0
-            of_seed = task_of_seed(task, seed)
+        # a run that tests a learning rate has seed 0
+        of_seeds = [task_of_seed(task, seed) for seed in (0, *config.seeds)]
+        for of_seed in {of_seed.name: of_seed for of_seed in of_seeds}.values():
             require_items(of_seed, **samples, batch=config.text_batch)
             load_items(of_seed, tokenizer, **samples, context=config.context)
 

@@ -27,8 +27,8 @@ class IntPerturbation {
     void update(int factor, std::span<const std::int8_t> from, int g, int bits);
 
    private:
-    /// A thread's weights are those of the outputs that it computes, so that they are where it
-    /// wrote them.
+    /// A thread's weights are those of the outputs that it computes of batches as large as the
+    /// capacity, so that they are where it wrote them.
     struct Piece {  // within one layer
         std::size_t first, count;
         int layer;
