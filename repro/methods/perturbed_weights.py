@@ -172,7 +172,6 @@ class PerturbedWeights:
         self.torn = True
         yield
         self.torn = False
-        self._versions = self._present_versions()
 
     @torch.no_grad()
     def _shrink(self, factor: float, seed: int) -> None:
@@ -184,8 +183,10 @@ class PerturbedWeights:
             parameter.mul_(factor)
 
     def release(self) -> None:
-        """End a step: free the noise that its passes share."""
+        """End a step, whose changes are known: free the noise that its passes share."""
         self.noise.release()
+        if self.exact:
+            self._versions = self._present_versions()
 
     def _step_on_lattice(self, seed: int, after: float, *, is_update: bool) -> None:
         step = LatticeStep(self.eps, self._offset, after, is_update)

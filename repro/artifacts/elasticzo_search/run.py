@@ -96,9 +96,8 @@ def _integer_grids(config: Config, *, rotated: bool) -> Iterator[NetworkRun]:
         for problem, task in tasks.items()
         if not task.of_clouds and (task.angle is not None) == rotated
     ]
-    searched = [
-        one for one in config.precisions if one == "int8" or (one != "fp32" and not rotated)
-    ]
+    tabled: tuple[Precision, ...] = ("int8",) if rotated else ("int8", "int8_star")
+    searched = [precision for precision in tabled if precision in config.precisions]
     for problem, precision, method, seed in product(images, searched, config.methods, config.seeds):
         axes = {"batch": config.integer_tuning_batches} if rotated else {}
         if method != "full_bp":

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from repro.artifacts.shared.subprocesses import train_in_subprocesses
 from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.artifacts.shared.tuning import best_rate
 from repro.core.errors import ReproError
-from repro.data.text.tasks import task_of_seed
+from repro.data.text.tasks import tasks_of_seeds
 from repro.finetuning.arms import LABELS, SPECIFICATIONS, tuned_as, uses_engine
 from repro.finetuning.items import obtainable, require_items
 from repro.finetuning.learner import can_run_passes, restore_of
@@ -84,9 +84,7 @@ def run(config: Config, context: Context) -> Iterator[Result]:
 
 def _require_items(config: Config, datasets: Sequence[str], batch: int) -> None:
     # a run that tests a learning rate has seed 0
-    pairs = product(datasets, (0, *config.seeds))
-    of_seeds = {(name, (task := task_of_seed(name, seed)).name): task for name, seed in pairs}
-    for task in of_seeds.values():
+    for task in chain.from_iterable(tasks_of_seeds(name, (0, *config.seeds)) for name in datasets):
         require_items(
             task,
             tuning=config.tuning_items,

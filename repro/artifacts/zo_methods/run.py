@@ -23,7 +23,7 @@ from repro.artifacts.zo_methods.arms import ARMS
 from repro.artifacts.zo_methods.training import MethodRun, measure_cost, needs_engine
 from repro.core.errors import ReproError, UsageError
 from repro.data import cache
-from repro.data.text.tasks import get_task, task_of_seed
+from repro.data.text.tasks import get_task, tasks_of_seeds
 from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.items import load_items, require_items
 from repro.finetuning.sources import recorded_sources, sources_of
@@ -79,8 +79,7 @@ def _require_obtainable(config: Config) -> None:
         }
         tokenizer = load_tokenizer(config.model)
         # a run that tests a learning rate has seed 0
-        of_seeds = [task_of_seed(task, seed) for seed in (0, *config.seeds)]
-        for of_seed in {of_seed.name: of_seed for of_seed in of_seeds}.values():
+        for of_seed in tasks_of_seeds(task, (0, *config.seeds)):
             require_items(of_seed, **samples, batch=config.text_batch)
             load_items(of_seed, tokenizer, **samples, context=config.context)
 

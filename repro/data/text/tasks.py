@@ -3,6 +3,7 @@
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,12 @@ def task_of_seed(name: str | PromptTask, seed: int) -> PromptTask:
         msg = f"task sst2-k16: there is no split for seed {seed}; use seeds 0 to {len(SEEDS) - 1}"
         raise UsageError(msg)
     return _TASKS[f"sst2-k16-{SEEDS[seed]}"]
+
+
+def tasks_of_seeds(name: str | PromptTask, seeds: Iterable[int]) -> list[PromptTask]:
+    """Return each task on which runs of ``seeds`` train, once; see ``task_of_seed``."""
+    found = (task_of_seed(name, seed) for seed in seeds)
+    return list({task.name: task for task in found}.values())
 
 
 def data_of(name: str | PromptTask) -> str:

@@ -140,8 +140,8 @@ IntWindows IntConvolution::job() const {
 
 /// Groups are computed together: the weights are the longer operand.
 Range IntConvolution::run_fully_connected(const IntSums& sums, int groups) const {
-    const auto [most, threads] =
-        IntLayout::shares(layer, dwords_, neighbours_, groups, machine_.threads, Team::current());
+    const auto [most, threads] = IntLayout::shares(layer.outputs, dwords_, neighbours_, groups,
+                                                   machine_.threads, Team::current());
     const int parts = (layer.outputs + most - 1) / most, quads = (groups + 3) / 4;
     const std::ptrdiff_t x_group = std::ptrdiff_t(dwords_) * kDword, y_group = sums.group;
     return parallel_range(threads, long(parts) * quads,

@@ -111,11 +111,11 @@ void IntLayout::find_features(const Layer& l) {
     }
 }
 
-IntLayout::Shares IntLayout::shares(const Layer& l, int dwords, int neighbours, int groups,
+IntLayout::Shares IntLayout::shares(int outputs, int dwords, int neighbours, int groups,
                                     int threads, bool awake) {
     constexpr int kTileOutputs = 32;  // two tiles of weights
     constexpr int kAtOnce = 16;       // operations that a tile makes of one
-    const std::size_t operations = std::size_t(dwords) * l.outputs * groups;
+    const std::size_t operations = std::size_t(dwords) * outputs * groups;
     if (!neighbours) return {kOutputsOfAJob, sharing(threads, operations, awake)};
     return {kTileOutputs, sharing(threads, operations / kAtOnce, awake)};
 }

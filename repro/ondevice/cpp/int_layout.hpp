@@ -24,7 +24,7 @@ struct IntLayout {
     IntLayout(const Layer& layer, bool tiles);
 
     /// `awake`: as of sharing().
-    static Shares shares(const Layer& layer, int dwords, int neighbours, int groups, int threads,
+    static Shares shares(int outputs, int dwords, int neighbours, int groups, int threads,
                          bool awake);
 
     int pixel_dwords;                    ///< of one pixel of the padded input

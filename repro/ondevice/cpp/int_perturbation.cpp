@@ -16,7 +16,7 @@ IntLayout::Shares shares_of(const Layer& l, const Machine& machine) {
     if (machine.compact) return {kOutputsOfAJob, machine.threads};
     if (!l.fully_connected()) return {l.outputs, 1};
     const IntLayout layout(l, machine.kernels.tiles);
-    return IntLayout::shares(l, layout.dwords, layout.neighbours, machine.capacity / kGroup,
+    return IntLayout::shares(l.outputs, layout.dwords, layout.neighbours, machine.capacity / kGroup,
                              machine.threads, true);
 }
 
@@ -24,17 +24,20 @@ IntLayout::Shares shares_of(const Layer& l, const Machine& machine) {
 
 void IntPerturbation::reserve(Arena& arena) {
     const int threads = network_.machine().threads;
+    std::vector<IntLayout::Shares> shares;
+    for (int layer = 0; layer < network_.tail(); ++layer)
+        shares.push_back(shares_of(network_.layers()[layer], network_.machine()));
     std::vector<Piece> pieces;
     std::vector<std::size_t> starts = {0};
     for (int thread = 0; thread < threads; ++thread) {
         for (int layer = 0; layer < network_.tail(); ++layer) {
             const Layer& l = network_.layers()[layer];
-            const IntLayout::Shares shares = shares_of(l, network_.machine());
-            const long jobs = (l.outputs + shares.outputs - 1) / shares.outputs;
-            const auto begin = [&](int share) {
-                const long job = first_job(share, shares.threads, jobs);
+            const auto [outputs, sharing] = shares[layer];
+            const long jobs = (l.outputs + outputs - 1) / outputs;
+            const auto begin = [&, outputs = outputs, sharing = sharing](int share) {
+                const long job = first_job(share, sharing, jobs);
                 return network_.offset(layer) +
-                       std::min<std::size_t>(job * shares.outputs, l.outputs) * l.fan_in();
+                       std::min<std::size_t>(job * outputs, l.outputs) * l.fan_in();
             };
             for (std::size_t i = begin(thread), end = begin(thread + 1); i < end; i += kMoved)
                 pieces.push_back({i, std::min(kMoved, end - i), layer});

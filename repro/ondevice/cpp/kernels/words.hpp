@@ -11,9 +11,11 @@ struct Key {
         : low(std::uint32_t(key)), high(std::uint32_t(key >> 32)) {}
 };
 
+inline constexpr std::uint32_t kFirstFactor = 0x7FEB352D, kSecondFactor = 0x846CA68B;
+
 /// The factors of a word, where a loop keeps them in registers.
 struct Factors {
-    const U first = kept(0x7FEB352Du), second = kept(0x846CA68Bu);
+    const U first = kept(kFirstFactor), second = kept(kSecondFactor);
 };
 
 /// word(key, i) of each counter i, from i + key.low.
@@ -26,7 +28,7 @@ ZO_INLINE U words_at(Key key, U x, const auto& factors) {
 /// word(key, i) of each counter i.
 ZO_INLINE U words(Key key, U counters) {
     constexpr struct {
-        std::uint32_t first = 0x7FEB352D, second = 0x846CA68B;
+        std::uint32_t first = kFirstFactor, second = kSecondFactor;
     } factors;
     return words_at(key, counters + key.low, factors);
 }
