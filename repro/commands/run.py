@@ -29,7 +29,7 @@ class RunOptions(CommonOptions[Configuration]):
 
     only_missing: bool = False
     """Take results from the earlier records of this profile; compute and record only the others.
-    For mezo_fig4 and the artifacts that repro sweep takes."""
+    For mezo_fig4, zo_methods and the artifacts that repro sweep takes."""
     report: bool = False
     """Also draw the figures and build the notebook, in a directory next to the records."""
     save_models: Path | None = None

@@ -35,7 +35,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
     - The data set ``clouds`` becomes the data set used for training. If the file does not name it,
       it is ``shapes40``, the one used without ModelNet40.
     - Points of counted signs, once without batch size and epochs, get them.
-    - Points of the comparison of methods get the device that their configuration names.
+    - Configurations of the comparison of methods, once without device and workers, get them, and
+      their points the device.
     - Table 1's number of epochs on clouds, once a single one, becomes a list.
     - In Table 2 a network without fine-tuning, once without its engine, gets it: the engine trains
       integers from scratch wherever it fine-tunes.
@@ -60,7 +61,8 @@ def with_present_names(records: "Sequence[Record]") -> "list[Record]":
             trained = record.metrics["settings"]
             point = {"batch": trained["batch"], "epochs": trained["epochs"], **point}
         if artifact == "zo_methods":
-            point.setdefault("device", config.get("device", "cpu"))
+            config = {"device": "cpu", "workers": 1, **config}
+            point = {"device": config["device"], **point}
         if artifact == "elasticzo_table1" and isinstance(config.get("cloud_epochs"), int):
             config["cloud_epochs"] = [config["cloud_epochs"]]
         if "grid_seconds" in config:

@@ -171,5 +171,6 @@ ARTIFACT = Artifact(
         ),
     },
     selector_fields=("tasks", "arms", "seeds"),
+    takes_recorded=True,
     timed=True,
 )

@@ -13,10 +13,12 @@ Kinds of results, each with ``task``, ``arm`` and ``device`` in its point:
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from repro.artifacts.base import Context, Result
 from repro.artifacts.shared.subprocesses import run_in_subprocesses, train_in_subprocesses
+from repro.artifacts.shared.training_runs import recorded_or_made
 from repro.artifacts.shared.tuning import best_rate
 from repro.artifacts.zo_methods import Config, kind_of
 from repro.artifacts.zo_methods.arms import ARMS
@@ -90,34 +92,26 @@ def _compared(
     """Yield the results of one task: the steps of all arms, their grids, their runs."""
     kind = kind_of(task)
     costs: dict[str, dict[str, Any]] = {}
-    measured = run_in_subprocesses(
-        f"zo_methods {task}: steps",
-        measure_cost,
-        bases,
-        lambda base: {"kind": "step", **base.key()},
-        label=lambda base: ARMS[base.arm].label,
-        store=context.result_cache,
-        workers=config.workers,
-        preload=_PRELOAD,
-    )
-    for base, cost in measured:
-        if "out_of_memory" in cost:
-            raise ReproError(f"{cost['out_of_memory']}; leave the arm out, or take a smaller batch")
-        costs[base.arm] = cost
-        yield Result("step", _point(base), cost)
+    steps = {base: Result("step", _point(base), _identified(base)) for base in bases}
+    for result in recorded_or_made(steps, context, partial(_measured, config, context)):
+        costs[result.point["arm"]] = dict(result.metrics)
+        yield result
     whole = [
         replace(base, steps=max(1, int(config.forwards(kind) / costs[base.arm]["forwards"])))
         for base in bases
     ]
     grids: dict[str, list[Result]] = {base.arm: [] for base in bases}
-    tuned = [
-        replace(base, tuning=True, lr=lr)
+    tuned = {
+        (one := replace(base, tuning=True, lr=lr)): Result(
+            "grid", {**_point(base), "lr": lr}, _identified(one)
+        )
         for base in whole
         for lr in ARMS[base.arm].grid(kind, config.rates)
-    ]
-    for one, metrics in _trained(f"{task}: learning rates", tuned, config, context):
-        grids[one.arm].append(Result("grid", {**_point(one), "lr": one.lr}, metrics))
-        yield grids[one.arm][-1]
+    }
+    made = partial(_trained, f"{task}: learning rates", config, context)
+    for result in recorded_or_made(tuned, context, made):
+        grids[result.point["arm"]].append(result)
+        yield result
     lrs = {arm: best_rate(grid) for arm, grid in grids.items()}
     for base in whole:
         if lrs[base.arm] is None:
@@ -125,28 +119,42 @@ def _compared(
             sys.stderr.write(f"{ARMS[base.arm].label} on {task}: {reason}\n")
             for seed in config.seeds:
                 yield Result("run", _point(base), {"divergence": reason}, seed)
-    runs = [
-        replace(base, lr=lr, seed=seed)
+    runs = {
+        (one := replace(base, lr=lr, seed=seed)): Result(
+            "run", _point(base), {"settings": _settings(one)}, seed
+        )
         for base in whole
         if (lr := lrs[base.arm]) is not None
         for seed in config.seeds
-    ]
-    for one, metrics in _trained(f"{task}: training", runs, config, context):
-        rates = ARMS[one.arm].grid(kind, config.rates)
-        forwards = costs[one.arm]["forwards"]
+    }
+    made = partial(_trained, f"{task}: training", config, context)
+    for result in recorded_or_made(runs, context, made):
+        arm, lr = result.point["arm"], result.metrics["settings"]["lr"]
+        rates, forwards = ARMS[arm].grid(kind, config.rates), costs[arm]["forwards"]
         found = {
-            "forward_passes": [steps * forwards for steps in metrics["steps"]],
-            "at_edge": len(rates) > 1 and one.lr in (rates[0], rates[-1]),
-            "settings": {
-                **{name: value for name, value in one.as_dict().items() if name != "seed"},
-                **recorded_sources(one.sources),
-            },
+            "forward_passes": [steps * forwards for steps in result.metrics["steps"]],
+            "at_edge": len(rates) > 1 and lr in (rates[0], rates[-1]),
         }
-        yield Result("run", _point(one), metrics | found, one.seed)
+        yield replace(result, metrics={**result.metrics, **found})
 
 
 def _point(run: MethodRun) -> dict[str, Any]:
     return {"task": run.task, "arm": run.arm, "device": run.device}
+
+
+def _settings(run: MethodRun) -> dict[str, Any]:
+    """Return all settings of a run but its seed, as a record keeps them."""
+    settings = run.as_dict() | recorded_sources(run.sources)
+    del settings["seed"]
+    return settings
+
+
+def _identified(run: MethodRun) -> dict[str, Any]:
+    """Return the settings of a run whose model or prompts may change, as metrics.
+
+    For the suite's own, the configuration tells whether a recorded result is this one.
+    """
+    return {"settings": _settings(run)} if run.sources else {}
 
 
 def _arms(config: Config, task: str) -> list[str]:
@@ -185,8 +193,32 @@ def _base_runs(config: Config, task: str) -> list[MethodRun]:
     return [replace(base, arm=arm) for arm in arms]
 
 
+def _measured(
+    config: Config, context: Context, bases: Sequence[MethodRun]
+) -> Iterator[tuple[MethodRun, dict[str, Any]]]:
+    """Yield each run with the cost of its step.
+
+    Raises:
+        ReproError: a step exceeds the memory of the device.
+    """
+    measured = run_in_subprocesses(
+        f"zo_methods {bases[0].task}: steps",
+        measure_cost,
+        bases,
+        lambda base: {"kind": "step", **base.key()},
+        label=lambda base: ARMS[base.arm].label,
+        store=context.result_cache,
+        workers=config.workers,
+        preload=_PRELOAD,
+    )
+    for base, cost in measured:
+        if "out_of_memory" in cost:
+            raise ReproError(f"{cost['out_of_memory']}; leave the arm out, or take a smaller batch")
+        yield base, cost
+
+
 def _trained(
-    title: str, runs: Sequence[MethodRun], config: Config, context: Context
+    title: str, config: Config, context: Context, runs: Sequence[MethodRun]
 ) -> Iterator[tuple[MethodRun, dict[str, Any]]]:
     """Yield each run with its metrics.
 
