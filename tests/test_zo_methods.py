@@ -182,6 +182,52 @@ def test_each_method_is_tuned_alike_and_trained_at_its_best_rate(
     assert "BP, SGD on mnist: every learning rate of 3 diverged" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("made_up_mnist", "in_this_process")
+def test_more_seeds_need_neither_the_steps_nor_the_grids_of_earlier_records_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def metrics(task: TrainingTask) -> dict[str, Any]:
+        run = task.run
+        assert isinstance(run, MethodRun)
+        made.append((run.arm, "grid" if run.tuning else run.seed))
+        loss = abs(run.lr - ARMS[run.arm].rates["images"])
+        return {"steps": [run.steps], "loss": [loss], "accuracy": [0.5], "divergence": ""}
+
+    def cost(run: MethodRun) -> dict[str, Any]:
+        made.append((run.arm, "step"))
+        return {"forwards": 2.0 if run.arm == "mezo" else 9.0}
+
+    monkeypatch.setattr(subprocesses, "train_run", metrics)
+    monkeypatch.setattr(run_module, "measure_cost", cost)
+    clean = LocalExecutor(msgspec.structs.replace(capture(), dirty=False), workers=1)
+    days = count(1)
+
+    def recorded(arms: tuple[str, ...], seeds: tuple[int, ...], forwards: int = 60) -> list[Record]:
+        made.clear()
+        config = replace(FEW, arms=arms, seeds=seeds, image_forwards=forwards)
+        path = run_artifact(ARTIFACT, "smoke", config, tmp_path, clean, again=False)
+        if path is None:
+            return []
+        # two files of one second have the same name
+        return read_run(
+            path.rename(path.with_name(f"custom-2020010{next(days)}T000000Z-nocommit.jsonl"))
+        )
+
+    grid = [("mezo", "grid")] * 3
+    assert len(recorded(("mezo",), (0,))) == 5
+    assert made == [("mezo", "step"), *grid, ("mezo", 0)]
+    (run,) = recorded(("mezo",), (0, 1))
+    assert (made, run.seed, run.metrics["forward_passes"]) == ([("mezo", 1)], 1, [60])
+    assert recorded(("mezo",), (1, 0)) == made == []
+    others = recorded(("mezo", "fzoo"), (1,))
+    assert made == [("fzoo", "step"), *[("fzoo", "grid")] * 3, ("fzoo", 1)]
+    assert {record.point["arm"] for record in others} == {"fzoo"}
+    recorded(("mezo",), (0,), forwards=80)  # a longer run has a grid of its own
+    assert made == [("mezo", "step"), *grid, ("mezo", 0)]
+
+
 @pytest.mark.usefixtures("made_up_mnist", "in_this_process", "engine")
 @pytest.mark.parametrize(
     ("run", "learner"),
