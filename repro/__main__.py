@@ -18,7 +18,7 @@ def main() -> int:
     except KeyboardInterrupt as interrupt:
         exec("")  # noqa: S102 - else CPython may end by SIGINT, if it came while a string was run
         # a plan or a report begins again
-        saves = "".join(sys.argv[1:2]) in {"run", "sweep", "gpu", "data"}
+        saves = sys.argv[1:2] in (["run"], ["sweep"], ["gpu"]) or sys.argv[1:3] == ["data", "fetch"]
         resumes = " Progress is saved; run the same command to resume." if saves else ""
         sys.stderr.write(f"repro: interrupted.{resumes}\n")
         status = 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)

@@ -308,9 +308,7 @@ def test_a_truncated_file_of_the_mirror_is_refused(register: Register, tmp_path:
     with pytest.raises(ReproError, match="mirror: model: SHA-256 is"):
         cache.fetch("toy", tmp_path)
     (tmp_path / "toy" / "model.bin").unlink()
-    with pytest.raises(
-        ReproError, match=r"mirror: model: expected a file: .*model\.bin is not there"
-    ):
+    with pytest.raises(ReproError, match=r"mirror: .*model\.bin: No such file or directory"):
         cache.fetch("toy", tmp_path)
     assert not cache.is_cached(dataset)
 
@@ -326,6 +324,63 @@ def test_a_derived_set_fetches_its_base_from_the_same_mirror(
     register(toy(source, content={"values": flipped}), base)
     cache.fetch("toy", tmp_path)
     np.testing.assert_array_equal(cache.load("toy")["values"], GOOD[::-1])
+
+
+def test_a_damaged_base_is_fetched_again_for_a_derived_set(register: Register) -> None:
+    base = toy(Source("a", good), name="base")
+    register(toy(derived("base", dict), name="toy"), base)
+    path = cache.fetch("base") / "values.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    cache.fetch("toy")
+    for name in ("base", "toy"):
+        cache.verify(name)
+        np.testing.assert_array_equal(cache.load(name)["values"], GOOD)
+
+
+def test_only_sets_that_have_a_mirror_are_told_of_one(register: Register, tmp_path: Path) -> None:
+    register(toy(Source("a", offline)), toy(mirror("x", lambda _: {}), name="mirrored"))
+    with pytest.raises(ReproError) as caught:
+        cache.fetch("toy")
+    assert "--mirror" not in str(caught.value)
+    with pytest.raises(ReproError, match="--mirror DIR or REPRO_DATA_MIRROR"):
+        cache.fetch("mirrored", tmp_path)
+
+
+def test_a_set_that_was_moved_and_linked_is_repaired_where_it_is(
+    register: Register, tmp_path: Path
+) -> None:
+    register(toy(Source("a", good)))
+    place, elsewhere = cache.fetch("toy"), tmp_path / "another disk"
+    elsewhere.mkdir()
+    moved = place.rename(elsewhere / "toy")
+    place.symlink_to(moved)
+    (moved / "values.npy").write_bytes(b"damaged")
+    cache.fetch("toy")
+    cache.verify("toy")
+    assert place.is_symlink()
+    assert sorted(path.name for path in moved.iterdir()) == ["content.json", "values.npy"]
+    assert list(elsewhere.iterdir()) == [moved]
+
+
+def test_what_a_source_made_for_the_set_is_moved_and_not_copied(
+    register: Register, tmp_path: Path
+) -> None:
+    numbers = []
+
+    def make(request: Request) -> Mapping[str, Value]:
+        path = request.workspace / "model.bin"
+        path.write_bytes(b"weights")
+        numbers.append(path.stat().st_ino)
+        return {"model": path}
+
+    spec = FileSpec(7, hashlib.sha256(b"weights").hexdigest(), ".bin")
+    register(toy(Source("a", make), content={"model": spec}))
+    cache.fetch("toy")
+    path = cache.load("toy")["model"]
+    assert (path.read_bytes(), path.stat().st_ino) == (b"weights", numbers[0])
+    assert not (tmp_path / "data" / ".downloads" / "toy").exists()
 
 
 def test_another_specification_is_another_place() -> None:

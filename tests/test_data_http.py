@@ -1,7 +1,10 @@
 """Downloads that break off and go on, against a server on this machine."""
 
+import errno
 import http.server
+import ssl
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,11 +128,27 @@ def test_says_why_a_server_cannot_be_used(server: Server, tmp_path: Path) -> Non
         download(server.url.replace("set.zip", "missing"), tmp_path / "set.zip")
     with pytest.raises(SourceUnavailableError, match=r"no answer from the server \(Remote end"):
         download(server.url.replace("set.zip", "hang-up"), tmp_path / "set.zip")
-    with pytest.raises(SourceUnavailableError, match="invalid literal"):
+    with pytest.raises(SourceUnavailableError, match="gives 'abc' as a length"):
         download(server.url.replace("set.zip", "no-length"), tmp_path / "set.zip")
     with pytest.raises(SourceUnavailableError, match="no connection"):
         download("http://127.0.0.1:1/set.zip", tmp_path / "set.zip")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error", [ssl.SSLError(1, "bad record"), OSError(errno.EHOSTUNREACH, "No route to host")]
+)
+def test_a_network_error_is_one_of_the_source(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first has the number of a missing permission."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(urllib.request, "urlopen", fail)
+    with pytest.raises(SourceUnavailableError, match="no answer from the server"):
+        download("http://127.0.0.1/set.zip", tmp_path / "set.zip")
 
 
 def test_a_source_reads_what_it_downloaded_once(server: Server, tmp_path: Path) -> None:

@@ -1,9 +1,15 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from repro.data.preview import draw_images
+from repro.data import preview
+from repro.data.catalog import MODULES, load_set
+from repro.data.preview import draw_images, draw_samples
+from repro.training.task import VISION_TASKS
 
 
 def test_a_picture_has_a_column_for_each_class_and_a_row_for_each_view(tmp_path: Path) -> None:
@@ -24,6 +30,31 @@ def test_a_picture_has_a_column_for_each_class_and_a_row_for_each_view(tmp_path:
     columns = [round(255 * (1 - picture[67, 75 * column + 37])) for column in range(10)]
     np.testing.assert_allclose(rows, [0, 100, 0, 100], atol=1)
     np.testing.assert_allclose(columns, range(0, 100, 10), atol=1)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if "train_points" in load_set(name).content]
+)
+def test_clouds_are_drawn_upright_with_the_names_of_their_classes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+
+    def draw(points: Any, labels: Any, classes: Any) -> Figure:
+        drawn.extend((points, labels, classes))
+        return Figure()
+
+    up = {"modelnet40_hdf5": 1}.get(name, 2)  # as the augmentation of training has it
+    task = VISION_TASKS[name]
+    assert task.vertical in (up, None)
+    points = np.zeros((1, 4, 3), np.float32)
+    points[..., up] = 1
+    content = {"train_points": points, "train_labels": np.array([task.classes - 1])}
+    monkeypatch.setattr(preview, "load", lambda _: content)
+    monkeypatch.setattr(preview, "draw_clouds", draw)
+    draw_samples(name, tmp_path / "clouds.png")
+    np.testing.assert_array_equal(drawn[0], np.broadcast_to([0, 0, 1], (1, 4, 3)))
+    assert len(drawn[2]) == task.classes
 
 
 def test_classes_without_names_are_numbered() -> None:

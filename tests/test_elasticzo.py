@@ -169,8 +169,8 @@ def test_phases_are_timed_only_if_asked_for() -> None:
     ("partition", "changes", "message"),
     [
         ("fc9", {}, "names no layer; did you mean fc.* There are: conv1, conv2"),
-        (13, {}, "partition C = 13: must be from 0 to 12"),
-        (-1, {}, "partition C = -1"),
+        (13, {}, "= 13: must be a whole number from 0 to 12"),
+        (-1, {}, "= -1: must be a whole number"),
         ("fc3", {"lr": -0.1}, "learning rate lr = -0.1"),
         ("fc3", {"eps": math.inf}, "perturbation scale eps = inf"),
         ("fc3", {"clip": 0.0}, "gradient clip g_clip = 0.0"),

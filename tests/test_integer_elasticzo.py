@@ -387,7 +387,7 @@ def test_a_batch_that_does_not_fit_touches_no_weight(what: str, message: str) ->
     ("partition", "changes", "message"),
     [
         ("fc9", {}, "partition 'fc9' names no layer"),
-        (13, {}, "partition C = 13: must be from 0 to 12"),
+        (13, {}, "= 13: must be a whole number from 0 to 12"),
         (12, {"r_max": 1}, "r_max = 1"),
         (12, {"p_zero": 1.0}, r"p_zero = 1\.0"),
         (12, {"p_zero": "0.5"}, "p_zero = '0.5': must be from 0"),

@@ -350,7 +350,7 @@ def test_wrong_partitions_and_inputs_are_refused() -> None:
         with pytest.raises(UsageError, match=f"partition '{wrong}' names no layer.*: {names}"):
             network.partition_index(wrong)
     for number in (13, -1, True):
-        with pytest.raises(UsageError, match=f"partition C = {number}: must be from 0 to 12"):
+        with pytest.raises(UsageError, match=f"= {number}: must be a whole number from 0 to 12"):
             network.partition_index(number)
     with pytest.raises(UsageError, match="layer conv1: 3 input features, must be 1"):
         network.forward(IntegerTensor(torch.zeros(2, 3, 28, 28, dtype=torch.int8), 0))

@@ -95,7 +95,7 @@ sys.exit(status)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize(
-    ("words", "line"), [(["data", "list"], ONE_LINE), (["list"], "repro: interrupted.")]
+    ("words", "line"), [(["data", "fetch", "mnist"], ONE_LINE), (["list"], "repro: interrupted.")]
 )
 def test_an_interrupt_is_one_line_at_import_and_nothing_when_all_is_done(
     number: signal.Signals, early: bool, words: list[str], line: str

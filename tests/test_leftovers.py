@@ -85,13 +85,27 @@ def test_a_living_writer_s_file_is_left_alone(tmp_path: Path) -> None:
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("state", b"half")]
 
 
+def test_a_link_keeps_its_place_and_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    target, link, pipe = (tmp_path / name for name in ("target", "link", "pipe"))
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    atomic.replace(link, b"new")
+    assert (link.is_symlink(), target.read_bytes()) == (True, b"new")
+    os.mkfifo(pipe)
+    for path, kind in ((pipe, "a device or a pipe"), (tmp_path, "a directory")):
+        with pytest.raises(ReproError, match=f"is {kind}; give a file"):
+            atomic.replace(path, b"new")
+    assert pipe.is_fifo()
+
+
 def test_only_names_of_temporary_files_are_swept(tmp_path: Path) -> None:
-    kept = [RUN, f".{RUN}", f".{RUN}.short", f"{RUN}.abcd1234", ".notes.jsonl.abcd1234"]
-    for name in (*kept, f".{RUN}.abcd1234"):
+    mark, own = "repro-tmp-abcd1234", f".{RUN}.previous"  # a user's, as long as a random suffix
+    kept = [RUN, f".{RUN}", f".{RUN}.short", f"{RUN}.{mark}", f".notes.jsonl.{mark}", own]
+    for name in (*kept, f".{RUN}.{mark}"):
         (tmp_path / name).write_text("")
-    (tmp_path / f".{RUN}.linked12").symlink_to(tmp_path / RUN)
+    (linked := tmp_path / f".{RUN}.repro-tmp-linked12").symlink_to(tmp_path / RUN)
     remove_leftovers(tmp_path, RUN_FILE.pattern)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, f".{RUN}.linked12"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, linked.name])
     remove_leftovers(tmp_path / "missing", ".*")
 
 
@@ -143,7 +157,7 @@ def test_without_locks_a_leftover_is_known_by_its_age(
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr(leftovers.fcntl, "flock", without)
-    young, old = tmp_path / ".x.abcd1234", tmp_path / ".x.abcd5678"
+    young, old = (tmp_path / f".x.repro-tmp-abcd{number}" for number in (1234, 5678))
     for path in (young, old):
         path.write_text("")
     os.utime(old, (0, 0))
@@ -243,7 +257,8 @@ def test_a_site_that_was_moved_away_by_a_killed_process_comes_back(tmp_path: Pat
 def test_the_next_run_removes_what_a_killed_one_left_beside_the_records(tmp_path: Path) -> None:
     directory = tmp_path / "out" / ARTIFACT.slug
     kill(process(WRITING, directory / RUN))
-    assert [re.sub(r"\w{8}$", "", p.name) for p in directory.iterdir()] == [f".{RUN}."]
+    left = [re.sub(r"\w{8}$", "", path.name) for path in directory.iterdir()]
+    assert left == [f".{RUN}.repro-tmp-"]
 
     class Nothing:
         """Runs no cell."""

@@ -150,7 +150,7 @@ def test_memory_falls_as_the_tail_gets_shorter(
         ({"batch": 0}, "batch size B = 0"),
         ({"precision": "fp16"}, "precision = 'fp16': must be one of fp32, int8"),
         ({"optimizer": "lion"}, "optimizer = 'lion': must be one of sgd, momentum, adam"),
-        ({"partition": 13}, "must be from 0 to 12"),
+        ({"partition": 13}, "must be a whole number from 0 to 12"),
         ({"precision": "int8", "optimizer": "adam"}, "NITI's updates have no state"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_partition_that_is_not_there_is_refused() -> None:
     names = [layer.name for layer in layer_table(lenet5(), (1, 28, 28))]
     assert partition_index(12, names) == 12
     for wrong in (13, -1, True):
-        with pytest.raises(UsageError, match=f"C = {wrong!r}: must be from 0 to 12"):
+        with pytest.raises(UsageError, match=f"= {wrong!r}: must be a whole number from 0 to 12"):
             partition_index(wrong, names)
     with pytest.raises(
         UsageError, match=r"'fc9' names no layer; did you mean fc.* There are: conv1"

@@ -180,11 +180,11 @@ def preview(args: argparse.Namespace) -> int:
 
 def _each(names: Sequence[str], act: Callable[[DataSet], str]) -> int:
     sets = [load_set(name) for name in names]  # reports a wrong name before any download
-    failures: list[ReproError] = []
+    codes: list[int] = []
     for dataset in sets:
         try:
             sys.stdout.write(act(dataset) + "\n")
-        except ReproError as error:
-            failures.append(error)
+        except (ReproError, OSError) as error:
+            codes.append(error.exit_code if isinstance(error, ReproError) else 1)
             sys.stderr.write(f"repro: error: {error}\n")
-    return max((failure.exit_code for failure in failures), default=0)
+    return max(codes, default=0)

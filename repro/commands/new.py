@@ -54,7 +54,12 @@ def execute(args: argparse.Namespace) -> int:
         Path(f"tests/test_{args.slug}.py"): _skeleton("test_artifact.py.txt", values),
         _INDEX: _registered((_ROOT / _INDEX).read_text(encoding="utf-8"), args.slug, paper),
     }
-    there = [str(path) for path in files if path != _INDEX and (_ROOT / path).exists()]
+    # a skeleton of the same name may be there if this command was killed
+    there = [
+        str(path)
+        for path, text in files.items()
+        if path != _INDEX and (_ROOT / path).exists() and (_ROOT / path).read_text() != text
+    ]
     if there:
         msg = f"{', '.join(there)}: exists already; choose another name, or move it away"
         raise UsageError(msg)

@@ -1,12 +1,14 @@
 """``repro open [SLUG]``: show the site, or the figure of an artifact, in a browser."""
 
 import argparse
+import shlex
 import sys
 import webbrowser
 from pathlib import Path
 from typing import Any
 
 from repro.artifacts.index import load
+from repro.commands.options import add_results
 from repro.core.errors import ReproError, UsageError
 from repro.core.paths import results_dir
 
@@ -24,12 +26,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
     parser.add_argument(
         "--site", type=Path, default=Path("site"), metavar="DIR", help="site (default: site)"
     )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        help="directory of the artifact's figures (default: results)",
-    )
+    add_results(parser, what="directory of the artifact's figures")
     parser.set_defaults(execute=execute, next_step="repro claims lists every statement")
 
 
@@ -50,9 +47,10 @@ def execute(args: argparse.Namespace) -> int:
     path: Path | None = next((path for path in choices if path.is_file()), None)
     if path is None:
         wanted = " nor ".join(map(str, choices[:2]))
+        of = "" if args.results is None else f" --results {shlex.quote(str(args.results))}"
         raise ReproError(
-            f"there is no {wanted}; draw the figures with: repro report SLUG, or in a clone write "
-            f"the site with: repro report --html {args.site}"
+            f"there is no {wanted}; draw the figures with: repro report {args.slug or 'SLUG'}{of}, "
+            f"or in a clone write the site with: repro report --html {args.site}"
         )
     sys.stdout.write(f"{path}\n")
     sys.stdout.flush()  # before a browser writes to the terminal

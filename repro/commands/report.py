@@ -104,6 +104,8 @@ def execute(args: argparse.Namespace) -> int:
 
     every = [slug for slug in SLUGS if current_runs(args.results, slug)]
     slugs = [load(slug).slug for slug in args.slugs] or every
+    if not slugs:
+        raise UsageError(f"{args.results} holds no records; repro run makes some")
     # the site shows all artifacts; figures that are up to date are kept
     for slug in slugs if args.html is None else dict.fromkeys([*slugs, *every]):
         runs = require_runs(args.results, slug)

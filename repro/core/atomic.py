@@ -40,12 +40,18 @@ def replace(path: Path, data: bytes) -> None:
 def replace_by(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Replace ``path`` in one step by the content that ``write`` produces.
 
+    If ``path`` is a link, the file it leads to is replaced.
+
     Raises:
-        ReproError: the directory of ``path`` cannot be written.
-        Exception: an error from ``write``; ``path`` is then unchanged.
+        ReproError: the directory of ``path`` cannot be written, or ``path`` is no regular file.
+        Exception: an error of ``write`` other than ``OSError``; ``path`` is then unchanged.
     """
-    with _written_beside(path, write) as temporary:
-        temporary.replace(path)
+    if path.exists() and not path.is_file():
+        kind = "a directory" if path.is_dir() else "a device or a pipe"
+        raise ReproError(f"{path} is {kind}; give a file")
+    target = path.resolve()
+    with _written_beside(target, write) as temporary:
+        temporary.replace(target)
 
 
 def require_writable(directory: Path) -> None:
@@ -75,8 +81,6 @@ def _written_beside(path: Path, write: Callable[[BinaryIO], object]) -> Iterator
             # mkstemp lets only the owner read; records and figures are for others, too
             temporary.chmod(0o644)
             yield temporary
-    except IsADirectoryError as error:
-        raise ReproError(f"{path} is a directory; give a file") from error
     except OSError as error:
         raise _unwritable(path.parent, error) from error
 

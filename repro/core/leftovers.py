@@ -18,6 +18,8 @@ from pathlib import Path
 
 from repro.core.paths import cache_dir
 
+_MARK = "repro-tmp"
+"""Part of every name here, so that no file of a user's is taken for a leftover."""
 _RANDOM = r"[a-z0-9_]{8}"
 """The random suffix that ``tempfile`` appends to names."""
 _ABANDONED_S = 24 * 3600
@@ -80,11 +82,12 @@ def new_directory(path: Path) -> Iterator[Path]:
 
     Leftovers of killed processes that prepared ``path`` are removed first. A process killed while
     it replaces ``path`` leaves none. The files are on disk before the directory has its name: under
-    that name they count as complete.
+    that name they count as complete. If ``path`` is a link, the directory it leads to is replaced.
 
     Raises:
         OSError: it cannot be made, or cannot replace ``path``.
     """
+    path = path.resolve()
     with temporary_directory(path) as staging:
         # inside, since the temporary directory itself is locked and removed at the end
         whole = staging / "whole"
@@ -124,7 +127,7 @@ def remove_leftovers(
         names: regular expression for the names of their targets.
         rescue: called with each leftover before it is removed.
     """
-    pattern = re.compile(rf"\.(?:{names})\.{_RANDOM}")
+    pattern = re.compile(rf"\.(?:{names})\.{_MARK}-{_RANDOM}")
     try:
         found = [path for path in directory.iterdir() if pattern.fullmatch(path.name)]
     except OSError:
@@ -146,7 +149,7 @@ def remove_leftovers(
 
 def _own(path: Path, *, directory: bool) -> tuple[int, Path]:
     """Make and lock a file or directory next to ``path``; retry if it was swept before its lock."""
-    prefix = f".{path.name}."
+    prefix = f".{path.name}.{_MARK}-"
     while True:
         if directory:
             made = tempfile.mkdtemp(dir=path.parent, prefix=prefix)

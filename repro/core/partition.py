@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from repro.core.errors import UsageError
+from repro.core.validation import require_whole
 
 if TYPE_CHECKING:
     from torch import nn
@@ -76,11 +77,7 @@ def partition_index(
                 return layers.index(name)
         msg = f"partition {partition!r} names no layer; {_suggestion(partition, list(names))}"
         raise UsageError(msg)
-    given: object = partition
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= len(layers):
-        msg = f"partition C = {partition!r}: must be from 0 to {len(layers)}, or a layer's name"
-        raise UsageError(msg)
-    return partition
+    return require_whole("partition C (or a layer's name)", partition, 0, len(layers))
 
 
 _SHOWN = 12

@@ -9,7 +9,7 @@ def cache_dir() -> Path:
     """Return the cache directory: ``REPRO_CACHE_DIR``, else the platform's own for this user."""
     override = os.environ.get("REPRO_CACHE_DIR")
     if override:
-        return Path(override)
+        return _absolute(override)
     import platformdirs  # imported here: the light installation lacks it
 
     return Path(platformdirs.user_cache_dir("zo-repro"))
@@ -18,7 +18,12 @@ def cache_dir() -> Path:
 def data_dir() -> Path:
     """Return the directory of data sets and models: ``REPRO_DATA_DIR``, else one in the cache."""
     override = os.environ.get("REPRO_DATA_DIR")
-    return Path(override) if override else cache_dir() / "data"
+    return _absolute(override) if override else cache_dir() / "data"
+
+
+def _absolute(path: str) -> Path:
+    # clients of package managers run in other directories
+    return Path(path).expanduser().absolute()
 
 
 def names_a_path(name: str) -> bool:

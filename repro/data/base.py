@@ -1,5 +1,6 @@
 """Data sets: their exact content, and the sources that may supply it."""
 
+import errno
 import hashlib
 import re
 import shutil
@@ -16,6 +17,10 @@ from repro.data.arrays import Array, BadArrayError, map_npy
 
 Value = Array | Path
 """One named part of a source's content: an array, or the path of a file."""
+
+
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+"""Numbers of the errors that say that the cache has no room: no other source helps."""
 
 
 class SourceUnavailableError(ReproError):
@@ -73,8 +78,8 @@ class ArraySpec:
     def read(self, path: Path) -> Array:
         """Return the array at ``path``, memory-mapped and read-only.
 
-        Only ``digest`` checks that the items are complete and correct, since that requires reading
-        and hashing the whole array.
+        Only ``digest`` checks that the items are the right ones, since that requires hashing the
+        whole array.
 
         Raises:
             BadContentError: ``path`` is missing, is not an array file, is truncated, has another
@@ -177,10 +182,14 @@ def mirror(directory: str, read: Callable[[Path], Mapping[str, Value]]) -> Sourc
             msg = "no mirror directory given (--mirror DIR or REPRO_DATA_MIRROR)"
             raise SourceUnavailableError(msg)
         path = request.mirror / directory
-        if not path.is_dir():
-            raise SourceUnavailableError(f"{path} is not there")
         try:
-            return read(path)
+            if not path.is_dir():
+                raise SourceUnavailableError(f"{path} is not there")
+            content = read(path)
+            for value in content.values():
+                if isinstance(value, Path):  # a file that is copied later
+                    value.open("rb").close()
+            return content
         except OSError as error:
             msg = f"{error.filename or path}: {error.strerror or error}"
             raise SourceUnavailableError(msg) from error

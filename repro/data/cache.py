@@ -21,15 +21,22 @@ from repro.core.errors import ReproError, UsageError
 from repro.core.leftovers import new_directory
 from repro.core.paths import data_dir
 from repro.core.units import format_bytes
-from repro.data.base import BadContentError, DataSet, Request, SourceUnavailableError, Value
+from repro.data.base import (
+    FULL_DISK,
+    BadContentError,
+    DataSet,
+    Request,
+    SourceUnavailableError,
+    Value,
+)
 from repro.data.catalog import load_set
 
 MANIFEST = "content.json"
-_STORAGE_ERRORS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
+_CONNECT = (
+    "\nConnect to one of them, or copy the set into a mirror directory (docs/data.md has the "
+    "layout) and name it by --mirror DIR or REPRO_DATA_MIRROR."
+)
+_STORAGE_ERRORS = FULL_DISK | {
     errno.EACCES,
     errno.EPERM,
     errno.ENOENT,
@@ -82,8 +89,8 @@ def fetch(name: str, mirror: Path | None = None, *, accept_terms: bool = False) 
 def load(name: str, mirror: Path | None = None) -> Mapping[str, Any]:
     """Return the content of the set ``name``, fetching it first if it is not in the cache.
 
-    Arrays are memory-mapped and read-only; files are given by their path. Content is verified
-    when it is fetched and by ``verify``, not here.
+    Arrays are memory-mapped and read-only; files are given by their path. Hashes are compared when
+    the set is fetched and by ``verify``, not here.
 
     Raises:
         UsageError, ReproError: as ``fetch``; a damaged array is a ``BadContentError``.
@@ -94,18 +101,16 @@ def load(name: str, mirror: Path | None = None) -> Mapping[str, Any]:
     try:
         content = {key: spec.read(_file(dataset, key)) for key, spec in dataset.content.items()}
     except BadContentError as error:
-        msg = f"{name} is damaged: {error}; to replace it, run: {fetch_command(dataset)}"
-        raise BadContentError(msg) from error
+        raise _damaged(dataset, error) from error
     lengths: dict[str, set[int]] = {}
     for key, value in content.items():
         if not isinstance(value, Path):
             lengths.setdefault(key.partition("_")[0], set()).add(len(value))
     for split, found in lengths.items():
         if len(found) > 1:
-            raise BadContentError(
-                f"{name} is damaged: its {split} arrays have different numbers of items "
-                f"({', '.join(map(str, sorted(found)))}); to replace it, run: "
-                f"{fetch_command(dataset)}"
+            numbers = ", ".join(map(str, sorted(found)))
+            raise _damaged(
+                dataset, f"its {split} arrays have different numbers of items ({numbers})"
             )
     return content
 
@@ -126,9 +131,13 @@ def verify(name: str) -> None:
         if _digests(dataset, content) != recorded:
             raise BadContentError("differs from what was fetched")
     except (BadContentError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadContentError(
-            f"{name} is damaged: {error}; to replace it, run: {fetch_command(dataset)}"
-        ) from error
+        raise _damaged(dataset, error) from error
+
+
+def _damaged(dataset: DataSet, why: object) -> BadContentError:
+    return BadContentError(
+        f"{dataset.name} is damaged: {why}; to replace it, run: {fetch_command(dataset)}"
+    )
 
 
 def fetch_command(dataset: DataSet) -> str:
@@ -181,7 +190,7 @@ def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
         workspace = downloads / re.sub(r"[^A-Za-z0-9.]+", "_", source.name)
         workspace.mkdir(parents=True, exist_ok=True)
         try:
-            content = source.fetch(Request(workspace, mirror, partial(load, mirror=mirror)))
+            content = source.fetch(Request(workspace, mirror, partial(_load_sound, mirror=mirror)))
             digests = _digests(dataset, content)
         except (SourceUnavailableError, BadContentError) as error:
             if isinstance(error, BadContentError):
@@ -189,15 +198,20 @@ def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
             failures.append(f"  {source.name}: {error}")
             _say(f"{dataset.name}: not from {source.name}: {error}")
             continue
-        _install(dataset, content, {"source": source.name, "sha256": digests})
+        _install(dataset, content, {"source": source.name, "sha256": digests}, workspace)
         shutil.rmtree(downloads)
         return
     raise ReproError(
         f"{dataset.name} could not be fetched; nothing was cached. Sources tried:\n"
         + "\n".join(failures)
-        + "\nConnect to one of them, or copy the set into a mirror directory (docs/data.md has the "
-        "layout) and name it by --mirror DIR or REPRO_DATA_MIRROR."
+        + (_CONNECT if any(source.name == "mirror" for source in dataset.sources) else "")
     )
+
+
+def _load_sound(name: str, mirror: Path | None) -> Mapping[str, Any]:
+    """Return the content of a set that another is made from; a damaged one is fetched again."""
+    fetch(name, mirror)
+    return load(name)
 
 
 def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
@@ -214,11 +228,17 @@ def _digests(dataset: DataSet, content: Mapping[str, Value]) -> dict[str, str]:
     return digests
 
 
-def _install(dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[str, Any]) -> None:
+def _install(
+    dataset: DataSet, content: Mapping[str, Value], manifest: Mapping[str, Any], workspace: Path
+) -> None:
     try:
         with new_directory(location(dataset)) as whole:
             for key, spec in dataset.content.items():
-                spec.write(content[key], whole / f"{key}{spec.suffix}")
+                value, place = content[key], whole / f"{key}{spec.suffix}"
+                if isinstance(value, Path) and workspace in value.parents:
+                    value.rename(place)  # a copy would take as much room again
+                else:
+                    spec.write(value, place)
             text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"
             (whole / MANIFEST).write_text(text)
     except OSError as error:  # NumPy's error for a full disk has no errno
@@ -245,7 +265,7 @@ def _mirror(given: Path | None) -> Path | None:
     variable = os.environ.get("REPRO_DATA_MIRROR")
     mirror = given or (Path(variable) if variable else None)
     if mirror is not None and not mirror.is_dir():
-        msg = f"mirror {mirror} is not a directory; give the one that holds NAME/ for each set"
+        msg = f"mirror {mirror} is not a directory; give one with the layout in docs/data.md"
         raise UsageError(msg)
     return mirror
 

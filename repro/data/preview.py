@@ -38,8 +38,9 @@ def draw_samples(name: str, path: Path) -> None:
     dataset = load_set(name)
     if "train_points" in dataset.content:
         content = load(dataset.name)
-        classes = importlib.import_module(MODULES[dataset.name]).CLASSES
-        figure = draw_clouds(content["train_points"], content["train_labels"], classes)
+        module = importlib.import_module(MODULES[dataset.name])
+        points = np.roll(content["train_points"], 2 - getattr(module, "UPWARD", 2), axis=2)
+        figure = draw_clouds(points, content["train_labels"], module.CLASSES)
     elif any(key.startswith("train_images") for key in dataset.content):
         figure = draw_images(dataset.name, load(dataset.name))
     else:

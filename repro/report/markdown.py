@@ -73,8 +73,9 @@ def _parts(document: Path, name: str) -> tuple[str, str]:
     """Return the text of a document up to the first mark of that name, and from the last one on."""
     try:
         text = document.read_text(encoding="utf-8")
-    except OSError as error:
-        msg = f"cannot read {document}: {error.strerror}; give --readme an existing file"
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        msg = f"cannot read {document}: {why}; give --readme an existing Markdown file"
         raise UsageError(msg) from error
     first, last = marks(name)
     before, begin, rest = text.partition(first)

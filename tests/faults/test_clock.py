@@ -29,7 +29,7 @@ def test_old_states_are_kept_rather_than_lost(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("set_back")
 def test_a_living_writer_s_file_is_left_alone_and_a_leftover_is_not(tmp_path: Path) -> None:
-    leftover = tmp_path / ".other.abcd1234"
+    leftover = tmp_path / ".other.repro-tmp-abcd1234"
     leftover.touch()
     with temporary_file(tmp_path / "state") as (_, mine):
         remove_leftovers(tmp_path, ".+")

@@ -3,6 +3,7 @@
 Source: "The MNIST database", section "File formats", yann.lecun.com/exdb/mnist.
 """
 
+import math
 import struct
 from pathlib import Path
 
@@ -41,8 +42,7 @@ def read_idx(data: bytes, dimensions: int, name: str) -> npt.NDArray[np.uint8]:
     if magic != expected:
         raise BadContentError(f"{name}: magic number is {magic:#010x}, must be {expected:#010x}")
     shape = struct.unpack(f">{dimensions}I", data[4:header])
-    # as Python integers: the product of a damaged header may overflow 64 bits
-    size = int(np.prod([int(length) for length in shape], dtype=object))
+    size = math.prod(shape)
     if len(data) - header != size or size == 0:
         msg = f"{name}: {len(data) - header} bytes after the header, its shape {shape} needs {size}"
         raise BadContentError(msg)

@@ -4,7 +4,6 @@ MNIST (LeCun, Cortes, Burges) has handwritten digits, Fashion-MNIST (arXiv 1708.
 clothing. Both use the same file names and format.
 """
 
-import errno
 import shutil
 from collections.abc import Mapping
 from http.client import HTTPException
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from repro.data.base import (
+    FULL_DISK,
     ArraySpec,
     DataSet,
     Request,
@@ -86,7 +86,7 @@ def official(dataset: str) -> Source:
                 arrays[f"{split}_images"] = loaded.data.numpy()
                 arrays[f"{split}_labels"] = loaded.targets.numpy().astype(np.uint8)
         except (ImportError, RuntimeError, OSError, ValueError, HTTPException) as error:
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            if isinstance(error, OSError) and error.errno in FULL_DISK:
                 raise
             raise SourceUnavailableError(" ".join(str(error).split())) from error
         return arrays

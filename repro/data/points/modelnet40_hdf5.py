@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from repro.core.validation import CLOUD_POINTS
 from repro.data.base import BadContentError, DataSet, Value, mirror
 from repro.data.geometry import to_unit_ball
+from repro.data.points import modelnet40
 from repro.data.points.clouds import SPLITS, cloud_specs, make_clouds
-from repro.data.points.modelnet40 import TERMS
 from repro.data.sources.archives import copy_member
 from repro.data.sources.http import web_file
 
+CLASSES = modelnet40.CLASSES
+UPWARD = 1
+"""The coordinate that points upwards."""
 DIRECTORY = "modelnet40_ply_hdf5_2048"
 FILES_MD5 = {
     "ply_data_train0.h5": "3176385ffc31a7b6b5af22191fd920d1",
@@ -87,7 +90,7 @@ DATA_SETS = (
         name="modelnet40_hdf5",
         title="ModelNet40 as PointNet's authors sampled it",
         licence="academic research only, copyright with the designers",
-        terms=TERMS,
+        terms=modelnet40.TERMS,
         content=cloud_specs(9_840, 2_468),
         sources=(
             web_file(f"https://shapenet.cs.stanford.edu/media/{DIRECTORY}.zip", read_archive),

@@ -21,7 +21,7 @@ def web_file(url: str, read: Callable[[Path], Mapping[str, Value]]) -> Source:
 
     Args:
         url: the address, which is also the source's name.
-        read: returns the content from the downloaded file, whose hash it checks first.
+        read: returns the content from the downloaded file.
     """
 
     def fetch(request: Request) -> Mapping[str, Value]:
@@ -46,8 +46,7 @@ def download(url: str, path: Path) -> None:
     headers = {"User-Agent": _USER_AGENT} | ({"Range": f"bytes={present}-"} if present else {})
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - addresses are in the code
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
-            _receive(response, partial, present)
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)  # noqa: S310
     except urllib.error.HTTPError as error:
         if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             msg = f"the server answered {error.code} {error.reason}"
@@ -59,9 +58,12 @@ def download(url: str, path: Path) -> None:
             raise BadContentError(msg) from error
     except urllib.error.URLError as error:
         raise SourceUnavailableError(f"no connection ({error.reason})") from error
-    # ValueError: a malformed address or length
-    except (http.client.HTTPException, ConnectionError, TimeoutError, ValueError) as error:
+    # OSError: also those of TLS, and of a network without a route; ValueError: a bad address
+    except (http.client.HTTPException, OSError, ValueError) as error:
         raise SourceUnavailableError(f"no answer from the server ({error})") from error
+    else:
+        with response:
+            _receive(response, partial, present)
     partial.replace(path)
 
 
@@ -70,7 +72,10 @@ def _receive(response: http.client.HTTPResponse, partial: Path, present: int) ->
     resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
     received = present if resumed else 0
     length = response.headers.get("Content-Length")
-    total = received + int(length) if length is not None else None
+    try:
+        total = received + int(length) if length is not None else None
+    except ValueError as error:
+        raise SourceUnavailableError(f"the server gives {length!r} as a length") from error
     if total is None and not response.chunked:
         # it ends with the connection, so that nothing tells a whole body from a broken one
         raise SourceUnavailableError("the server does not give the length of the file")

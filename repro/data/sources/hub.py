@@ -1,6 +1,5 @@
 """The Hugging Face hub, through its own libraries: data sets and single files."""
 
-import errno
 import os
 import urllib.error
 import urllib.request
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from repro.data.base import Request, Source, SourceUnavailableError, Value
+from repro.data.base import FULL_DISK, Request, Source, SourceUnavailableError, Value
 
 _TIMEOUT = 10
 
@@ -84,8 +83,11 @@ def _hub_errors_explained(*, ask: bool = True) -> Iterator[None]:
             _require_reachable(endpoint)
         yield
     except Exception as error:  # the libraries of the hub have no common error
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if isinstance(error, OSError) and error.errno in FULL_DISK:
             raise  # the disk is as full for the other sources
+        if isinstance(error, ModuleNotFoundError):
+            msg = f"{error.name} is not installed: in the clone, pip install '.[suite]'"
+            raise SourceUnavailableError(msg) from error
         raise SourceUnavailableError(f"{endpoint}: {' '.join(str(error).split())}") from error
 
 

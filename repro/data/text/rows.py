@@ -141,7 +141,7 @@ def _text(record: Mapping[str, object], key: str, where: str, *, number: bool = 
     if number and isinstance(value, int):
         return str(value).lower()  # as in JSON: true
     if not isinstance(value, str) or not value.strip():
-        found = repr(value) if key in record else "missing"
+        found = f"{value!r:.40}" if key in record else "missing"
         must = "string, a whole number, true or false" if number else "non-empty string"
         raise BadContentError(f"{where} {key!r} is {found}, must be a {must}")
     encoded(value, f"{where} {key!r}")

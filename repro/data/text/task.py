@@ -193,8 +193,10 @@ class PromptTask:
         for row in rows:
             if row.label not in self.answers:
                 labels = ", ".join(map(repr, self.answers))
-                msg = f"{row.where}: label {row.label!r} must be one of {labels} (task {self.name})"
-                raise BadContentError(msg)
+                raise BadContentError(
+                    f"{row.where}: label {row.label!r:.40} must be one of {labels} "
+                    f"(task {self.name})"
+                )
         require_every_label(rows, self.answers, name)
         return rows
 
