@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from repro.artifacts.shared.decoder_steps import simulate_decoder_step
-from repro.core.errors import ReproError
+from repro.core.errors import ReproError, UsageError
 from repro.memory import simulation
 from repro.memory.fake_models import build, partition_before
 from repro.memory.setting import ADAPTER_FORMATS, Setting
@@ -249,6 +249,41 @@ def test_formula_is_near_the_simulation_where_activations_exceed_the_weights(
         assert formula.weights < 0.5 * found
         near = {"float32": 0.02, "activations": 0.06}[adapters]
         assert formula.total == pytest.approx(found, rel=near)
+
+
+_FALCON = {
+    "model_type": "falcon", "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8,
+    "vocab_size": 512,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"multi_query": False},
+        {"parallel_attn": False},
+        {"new_decoder_architecture": True, "num_kv_heads": 2},
+        {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
+    ],
+    ids=["one norm", "heads of their own", "sequential", "two norms", "new, one norm"],
+)
+@pytest.mark.parametrize("slug", ["bp-sgd", "mezo", "mezo-lora"])
+def test_every_form_of_falcon_is_near_the_simulation(changes: dict[str, Any], slug: str) -> None:
+    config, setting = {**_FALCON, **changes}, Setting(context=1024, batch=4)
+    found = simulate(config, TRAINING_METHODS[slug], setting).total
+    formula = estimate(architecture(config), TRAINING_METHODS[slug], setting).total
+    assert formula == pytest.approx(found, rel=0.005)
+
+
+def test_a_context_beyond_learned_positions_is_refused_outside_the_formula() -> None:
+    sizes = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 96}
+    model = Model("some", "made up", {"model_type": "gpt_bigcode", **sizes})
+    methods, report = [TRAINING_METHODS["mezo"]], lambda _: None
+    with pytest.raises(UsageError, match=r"ends at 128; give --context 128 or less"):
+        plan_model(model, methods, Setting(context=129), 1e9, report=report)
+    (row,) = plan_model(model, methods, Setting(context=128), 1e9, report=report).rows
+    assert (row.simulated is not None, row.longest_context) == (True, 128)
 
 
 def windowed(model_type: str, **settings: Any) -> dict[str, Any]:

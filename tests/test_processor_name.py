@@ -16,7 +16,7 @@ power management:
 processor\t: 1
 model name\t: another
 """
-ARM = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU architecture: 8\n"
+ARM = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,8 @@ ARM = "processor\t: 0\nBogoMIPS\t: 50.00\nCPU architecture: 8\n"
         (X86, "AMD EPYC (family 26, model 2)"),
         (X86.replace("\t: 26", "\t: 25"), "AMD EPYC (family 25, model 2)"),
         (ARM, "unknown"),
+        (f"{ARM}CPU part\t: 0xd08\n", "Arm implementer 0x41, part 0xd08"),
+        (f"{ARM}CPU part\t: 0xd0b\n", "Arm implementer 0x41, part 0xd0b"),
         (None, "unknown"),
     ],
 )

@@ -325,6 +325,9 @@ def test_points_that_another_run_holds_are_not_cleared() -> None:
             assert one.get({"n": 1}) == {"bytes": 7}
             one.clear()
         assert other.get({"n": 1}) == {"bytes": 7}
+        with one.held():  # everything was recorded, so it read and wrote no point
+            one.clear()
+        assert other.get({"n": 1}) == {"bytes": 7}
         other.clear()
         assert other.get({"n": 1}) is None
 

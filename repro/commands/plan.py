@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from repro.planner.models import Model
     from repro.planner.plan import Plan
 
-DEFAULT_CONTEXT = 2048
 SMALL = 100e6
 """Bytes; a smaller budget is hardly meant for a language model."""
 
@@ -62,7 +61,7 @@ def add_parser(subparsers: Any) -> None:  # noqa: ANN401 - argparse does not pub
         "--context",
         type=int,
         metavar="N",
-        help=f"tokens in a sequence (default: {DEFAULT_CONTEXT}, or the model's maximum)",
+        help=f"tokens in a sequence (default: {default.context}, or the model's maximum)",
     )
     parser.add_argument(
         "--batch",
@@ -149,7 +148,7 @@ def execute(args: argparse.Namespace) -> int:
     budget = parse_bytes("budget", " ".join(args.budget))
     methods = [TRAINING_METHODS[slug] for slug in dict.fromkeys(args.method)]
     given = {
-        "context": DEFAULT_CONTEXT if args.context is None else args.context,
+        "context": args.context,
         "attention": args.attention,
         **_of_methods(args, methods),
     }

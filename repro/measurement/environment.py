@@ -26,7 +26,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     commit: str | None
     """Git commit of the suite's source, or null outside a checkout."""
     dirty: bool | None
-    """Whether code or dependencies differ from that commit; results and notebooks are ignored."""
+    """Whether code or dependencies differ from that commit; results, notebooks and what reports
+    generate are ignored."""
     source_sha256: str
     """Hash over every Python file of the package, that is, of the code that really ran."""
     constraints_sha256: str | None
@@ -64,7 +65,8 @@ def capture() -> Environment:
     commit, dirty = None, None
     if _git("ls-files", "--error-unmatch", "__init__.py") is not None:  # tracked by this checkout
         commit = _git("rev-parse", "HEAD")
-        inputs = (".", "../pyproject.toml", "../constraints.txt")
+        generated = (":(exclude)report/summary.json", ":(exclude,glob)**/*.md")
+        inputs = (".", "../pyproject.toml", "../constraints.txt", *generated)
         changes = _git("status", "--porcelain", "--", *inputs)
         dirty = None if changes is None else bool(changes)
     lock = SOURCE.parent / "constraints.txt"
@@ -139,9 +141,11 @@ def _cpu_model() -> str:
     except OSError:
         text = ""
     fields = dict(
-        re.findall(r"^([a-z ]+?)\s*:[ \t]*(.*)$", text.partition("\n\n")[0], re.MULTILINE)
+        re.findall(r"^([A-Za-z ]+?)\s*:[ \t]*(.*)$", text.partition("\n\n")[0], re.MULTILINE)
     )
     name = fields.get("model name") or platform.processor() or "unknown"
+    if "CPU part" in fields:  # Arm's processors have numbers for names
+        name = f"Arm implementer {fields.get('CPU implementer')}, part {fields['CPU part']}"
     if "cpu family" in fields and "model" in fields:
         name += f" (family {fields['cpu family']}, model {fields['model']})"
     return name

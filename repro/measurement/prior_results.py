@@ -15,12 +15,12 @@ _TRAINED = ("grid", "run")
 class PriorResults:
     """The current results of one artifact and one profile, taken from all runs together.
 
-    A result counts as recorded if one of the same kind, point, seed and settings exists. These
-    decide the computation, including the engine. Commit, library versions and machine may differ,
-    since the tables also combine results from all of them. A result without settings counts only if
-    its run had the same configuration. Results from a dirty working tree do not count, because
-    nobody can reproduce them. Nor do runs that failed for lack of memory: more may be free now. A
-    run on clouds also answers for shorter ones.
+    A result counts as recorded if the newest one of the same kind, point and seed has the same
+    settings. These decide the computation, including the engine. Commit, library versions and
+    machine may differ, since the tables also combine results from all of them. A result without
+    settings counts only if its run had the same configuration. Results from a dirty working tree do
+    not count, because nobody can reproduce them. Nor do runs that failed for lack of memory: more
+    may be free now. A run on clouds also answers for shorter ones.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:

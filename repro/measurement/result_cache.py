@@ -63,6 +63,7 @@ class ResultCache:
 
     def clear(self) -> None:
         """Remove every point, unless another run holds them."""
+        self._hold()
         if self._lock is not None:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

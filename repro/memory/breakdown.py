@@ -1,4 +1,4 @@
-"""The memory of a training step of a small network, by kind."""
+"""The memory of a training step, by kind."""
 
 from collections import Counter
 from collections.abc import Iterable

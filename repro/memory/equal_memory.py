@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from repro.memory.analytic import AS_PRINTED, Sizes, sizes_of
+from repro.memory.analytic import AS_PRINTED, Float, Reading, Sizes, sizes_of
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 TARGET_BYTES = 17e9
@@ -32,11 +32,11 @@ class Fig4SetUp(NamedTuple):
         """How it is trained."""
         return "bp" if self.live_fraction is None else "mezo"
 
-    def peak(self, s: Sizes) -> NDArray[np.float64]:
+    def peak(self, s: Sizes, reading: Reading = AS_PRINTED) -> Float:
         """Return the bytes of its training by equation (2) or (3)."""
         if self.live_fraction is None:
-            return AS_PRINTED.bp_bytes(s)
-        return AS_PRINTED.mezo_bytes(s, self.live_fraction * s.L)
+            return reading.bp_bytes(s)
+        return reading.mezo_bytes(s, self.live_fraction * s.L)
 
 
 _7B = replace(LLAMA2_7B, context=1024, batch=8)

@@ -25,7 +25,6 @@ recomputation, or deferring a large gradient until earlier layers are done could
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -36,9 +35,6 @@ from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import INT32, WIDTHS
 from repro.memory.layers import LayerSize
-
-Recorded = Literal["plus", "minus"]
-"""The pass whose activations the tail's backward pass uses."""
 
 
 @dataclass
@@ -105,7 +101,6 @@ def lower_bound(
     batch: int,
     *,
     precision: NumberFormat = "fp32",
-    recorded: Recorded = "plus",
 ) -> MemoryBreakdown:
     """Return the memory at the peak of one step with plain SGD, weights and input included.
 
@@ -117,8 +112,6 @@ def lower_bound(
         partition: C, or the first layer of the tail; see ``partition_index``.
         batch: B, samples.
         precision: ``int8`` is NITI's integer training.
-        recorded: with ``plus``, the tail's gradients wait for the second pass; with ``minus`` each
-            is used at once.
 
     Raises:
         UsageError: the layer or precision does not exist, the batch is below 1, there is no layer,
@@ -136,7 +129,7 @@ def lower_bound(
     step = _Operations(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
     has_zo_part = any(layer.parameters for layer in layers[:start])
     has_bp_part = any(layer.parameters for layer in layers[start:])
-    if has_zo_part and has_bp_part and recorded == "plus":
+    if has_zo_part and has_bp_part:  # the tail's gradients wait for the second pass
         waiting = step.backpropagate(start, update=False)
         step.forward(len(layers))
         step.program.use(waiting)

@@ -4,7 +4,7 @@ On the host memray traces every allocation of the process, so the backends' scra
 The interpreter's memory does not count: neither its earlier allocations nor the pools of 1 MiB that
 it maps for small objects whenever the last one happens to be full. On a GPU the result is the peak
 of PyTorch's allocator. Call ``measure`` in a fresh process (``repro.measurement.isolation``), since
-a process can have only one tracker.
+a process can have only one tracker at a time.
 """
 
 import gc

@@ -13,14 +13,14 @@ fills the memory that BP takes.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import product
-from typing import Literal, NamedTuple, get_args
+from itertools import product, starmap
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from repro.core.errors import UsageError
 from repro.memory.analytic import KEPT, Float, Reading, Sizes, parameter_count, sizes_of
-from repro.memory.equal_memory import SET_UPS, TARGET_BYTES, TOLERANCE_BYTES, Fig4SetUp
+from repro.memory.equal_memory import SET_UPS, TARGET_BYTES, TOLERANCE_BYTES
 from repro.memory.shape import LLAMA2_7B, DecoderShape
 
 Growth = Literal["depth", "width"]
@@ -92,21 +92,19 @@ PRINTED: tuple[Printed, ...] = (
 """The printed numbers, in ascending order of computing cost."""
 
 
+_WEIGHTS_AND_ACTIVATIONS: tuple[tuple[Any, ...], ...] = (
+    (True, False),
+    (2, 1, 0),
+    (2, 1, 0),
+    tuple(product((True, False), repeat=4)),
+)
+"""Values of the fields that say how weights and activations are counted."""
+
+
 def readings() -> Iterator[Reading]:
     """Yield every reading in the search."""
-    terms = [(a, b, c, d) for a, b, c, d in product((True, False), repeat=4)]
-    for fields in product(
-        (True, False),
-        (2, 1, 0),
-        (2, 1, 0),
-        terms,
-        KEPT,
-        (1, 0, 2),
-        (32768, 16384, 8192),
-        (1, 2),
-        (512, 1024),
-    ):
-        yield Reading(*fields)
+    rest = (KEPT, (1, 0, 2), (32768, 16384, 8192), (1, 2), (512, 1024))
+    return starmap(Reading, product(*_WEIGHTS_AND_ACTIVATIONS, *rest))
 
 
 class Search(NamedTuple):
@@ -122,23 +120,11 @@ class Search(NamedTuple):
 
 def search_readings() -> Search:
     """Compare every reading with every printed number, and with the 17 GB of Fig. 4."""
-    searched, fitting = 0, []
-    of_weights = set()
-    for reading in readings():
-        searched += 1
-        if all(number.holds(reading) for number in PRINTED):
-            fitting.append(reading)
-        # N and L' are given there, and nothing is checkpointed: no other field matters
-        of_weights.add(
-            (
-                reading.block_gradients,
-                reading.embedding_gradients,
-                reading.embeddings,
-                reading.activations,
-            )
-        )
-    equal = sum(is_equal_memory(Reading(*fields)) for fields in of_weights)
-    return Search(searched, fitting, equal)
+    every = list(readings())
+    fitting = [reading for reading in every if all(number.holds(reading) for number in PRINTED)]
+    # N and L' are given there, and nothing is checkpointed: no other field matters
+    equal = sum(map(is_equal_memory, starmap(Reading, product(*_WEIGHTS_AND_ACTIVATIONS))))
+    return Search(len(every), fitting, equal)
 
 
 def is_equal_memory(reading: Reading) -> bool:
@@ -146,15 +132,11 @@ def is_equal_memory(reading: Reading) -> bool:
 
     B is 8 and N is 1024, as printed; L'/L is 0.41 for the 7B and 0.15 for the 13B.
     """
-
-    def peak(set_up: Fig4SetUp, b: float) -> float:
-        s = sizes_of(set_up.shape, b)
-        if set_up.live_fraction is None:
-            return float(reading.bp_bytes(s))
-        return float(reading.mezo_bytes(s, set_up.live_fraction * s.L))
-
     return any(
-        all(abs(peak(one, b) - TARGET_BYTES) <= TOLERANCE_BYTES for one in SET_UPS.values())
+        all(
+            abs(one.peak(sizes_of(one.shape, b), reading) - TARGET_BYTES) <= TOLERANCE_BYTES
+            for one in SET_UPS.values()
+        )
         for b in (0.5, 1.0, 2.0, 4.0)
     )
 

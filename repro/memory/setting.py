@@ -1,10 +1,11 @@
 """A language model's training step: its method, the storage of the weights, and its sizes."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import partial
+from typing import Annotated, Literal, get_args
 
 from repro.core.names import Attention
-from repro.core.validation import Checked, Count
+from repro.core.validation import Checked, Count, require_whole
 
 WeightFormat = Literal["float32", "float16", "bfloat16", "int8", "4bit"]
 FORMATS: tuple[WeightFormat, ...] = get_args(WeightFormat)
@@ -24,18 +25,21 @@ BLOCK_4BIT = 64
 """Weights that share one float32 scale in 4-bit storage: QLoRA's (Dettmers et al. 2023) block."""
 
 
+Size = Annotated[int, partial(require_whole, least=1, most=2**31)]
+
+
 @dataclass(frozen=True)
 class Setting(Checked):
     """A training step, except for the model and the method."""
 
-    context: int = 2048
+    context: Size = 2048
     """N, tokens per sequence."""
-    batch: int = 1
+    batch: Size = 1
     """B, sequences."""
     format: WeightFormat = "bfloat16"
     attention: Attention = "sdpa"
     loss: Loss = "last"
-    rank: int = 16
+    rank: Size = 16
     """Rank of LoRA adapters, on every matrix of every block."""
     adapters: AdapterFormat = "float32"
     """Format of the adapters; if it is wider than the activations, they copy their inputs."""

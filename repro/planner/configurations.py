@@ -173,11 +173,14 @@ def _llama_like(config: Config, **differences: Any) -> Architecture:  # noqa: AN
         "tied": _flag(config, "tie_word_embeddings", default=False),
         "activation": _activation(config.get("hidden_act", "silu")),
     }
-    return Architecture(**values | differences)
+    known = Architecture(**values | differences)
+    if known.gated and known.activation == "composed":
+        raise NoFormulaError("a gated feed-forward network with gelu_new")
+    return known
 
 
 def _llama(config: Config) -> Architecture:
-    _require_heads_divide(config)
+    _equal_heads(config)  # the class refuses other sizes even if head_dim is given
     mlp_bias = _flag(config, "mlp_bias", default=False)
     return _llama_like(config, **_attention_bias(config), feed_forward_bias=mlp_bias)
 
@@ -194,7 +197,7 @@ def _gemma2(config: Config) -> Architecture:
         norm="rms32",
         norms=4,
         post_norm=True,
-        activation="fused",
+        activation=_activation(config.get("hidden_activation") or "gelu_pytorch_tanh"),
         eager_only=True,
         capped=True,
         masks=2,
@@ -203,7 +206,7 @@ def _gemma2(config: Config) -> Architecture:
 
 
 def _gemma3(config: Config) -> Architecture:
-    _require_heads_divide(config)
+    _equal_heads(config)  # the class refuses other sizes even if head_dim is given
     for cap in _CAPS:
         if config.get(cap):
             raise _unknown(config, cap)
@@ -213,7 +216,7 @@ def _gemma3(config: Config) -> Architecture:
         norm="rms32",
         norms=4,
         post_norm=True,
-        activation="fused",
+        activation=_activation(config.get("hidden_activation") or "gelu_pytorch_tanh"),
         query_key_norm="head",
         **_attention_bias(config),
         masked=_masked(config, lambda block: (block + 1) % period > 0),
@@ -260,6 +263,7 @@ def _gpt_neox(config: Config) -> Architecture:
     return _llama_like(
         config,
         head_size=_equal_heads(config),
+        kv_heads=_size(config, "num_attention_heads"),  # the class knows no others
         norm="layer",
         gated=False,
         parallel=_flag(config, "use_parallel_residual", default=True),
@@ -316,6 +320,7 @@ def _opt(config: Config) -> Architecture:
     return _llama_like(
         {**config, "intermediate_size": _size(config, "ffn_dim")},
         head_size=_equal_heads(config),
+        kv_heads=_size(config, "num_attention_heads"),  # as in gpt_neox
         tied=_flag(config, "tie_word_embeddings", default=True),
         norm="layer",
         gated=False,
@@ -337,13 +342,14 @@ def _falcon(config: Config) -> Architecture:
     own = _size_or(config, "num_kv_heads", heads) if new else heads
     parallel = new or _flag(config, "parallel_attn", default=True)
     two = new and config.get("num_ln_in_parallel_attn") in (None, 2)
+    single = _flag(config, "multi_query", default=True) and not new
     bias = _flag(config, "bias", default=False)
     return _llama_like(
         {
             **config,
             "intermediate_size": _size_or(config, "ffn_hidden_size", 4 * hidden),
         },
-        kv_heads=1 if _flag(config, "multi_query", default=True) and not new else own,
+        kv_heads=1 if single else own,
         tied=_flag(config, "tie_word_embeddings", default=True),
         norm="layer",
         norms=2 if two or not parallel else 1,
@@ -351,7 +357,8 @@ def _falcon(config: Config) -> Architecture:
         parallel=parallel,
         activation=_activation(config.get("activation", "gelu")),
         fused_qkv=True,
-        split_copies=True,
+        split_copies=new or single,  # else they are views
+        held=1 if parallel and two else 0 if parallel else 2,
         # Falcon's class always makes a mask, to which it could add alibi
         masked=(True,) * _size(config, "num_hidden_layers"),
         qkv_bias=bias,
@@ -387,11 +394,6 @@ def _flag(config: Config, key: str, *, default: bool) -> bool:
             "true or false"
         )
     return bool(value)
-
-
-def _require_heads_divide(config: Config) -> None:
-    """Refuse sizes refused by the model's class, even if ``head_dim`` is given."""
-    _equal_heads(config)
 
 
 def _equal_heads(config: Config) -> int:
@@ -464,7 +466,10 @@ _READERS: dict[str, Callable[[Config], Architecture]] = {
         config, query_key_norm="head", **_attention_bias(config), **_qwen_windows(config)
     ),
     "gemma": lambda config: _llama_like(
-        config, norm="rms32", activation="fused", **_attention_bias(config)
+        config,
+        norm="rms32",
+        activation=_activation(config.get("hidden_act", "gelu_pytorch_tanh")),
+        **_attention_bias(config),
     ),
     "gemma2": _gemma2,
     "gemma3_text": _gemma3,

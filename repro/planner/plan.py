@@ -48,6 +48,8 @@ class SimulatedOnlyModel:
     """Elements of matrices outside linear layers, such as experts in a tensor of three axes."""
     positions: int | None
     """The longest context in the configuration; ``None`` if it has none."""
+    position_rows: int
+    """``positions`` if positions are embedded by a table of their own, which ends there; else 0."""
     layers: int | None
     attention: Attention
     """SDPA if the model's code supports it, else eager."""
@@ -186,11 +188,8 @@ def plan_model(
         notes.append(_NOT_FUSED)
     if shorten:
         setting = replace(setting, context=min(setting.context, known.positions))
-    if known.position_rows and setting.context > known.positions:
-        raise UsageError(
-            f"context N = {setting.context}: the model's position embedding ends at "
-            f"{known.positions}; give --context {known.positions} or less"
-        )
+    if known.position_rows:
+        _require_positions(known.positions, setting)
     _require_blocks(known.layers, setting)
     rows = []
     for method in methods:
@@ -227,6 +226,8 @@ def _plan_unknown(
         )
     if shorten and facts.positions is not None:
         setting = replace(setting, context=min(setting.context, facts.positions))
+    if facts.position_rows:
+        _require_positions(facts.position_rows, setting)
     if facts.layers is not None:
         _require_blocks(facts.layers, setting)
     if fall_back and facts.attention == "eager" and setting.attention == "sdpa":
@@ -242,6 +243,14 @@ def _plan_unknown(
             "token, which takes too long"
         )
     return Plan(model, facts, tuple(notes), setting, budget, tuple(rows))
+
+
+def _require_positions(rows: int, setting: Setting) -> None:
+    if setting.context > rows:
+        raise UsageError(
+            f"context N = {setting.context}: the model's position embedding ends at {rows}; give "
+            f"--context {rows} or less"
+        )
 
 
 def _require_blocks(layers: int, setting: Setting) -> None:
@@ -283,6 +292,12 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
         value = getattr(checked, name, None)
         return value if isinstance(value, int) and value > 0 else None
 
+    positions = whole("max_position_embeddings")
+    rows = {
+        module.num_embeddings
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and module is not model.get_input_embeddings()
+    }
     linear = (nn.Linear, Conv1D, nn.Embedding, nn.Conv1d)
     return SimulatedOnlyModel(
         built=type(model).__name__,
@@ -294,7 +309,9 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
             for p in module.parameters(recurse=False)
             if p.ndim > 1
         ),
-        positions=whole("max_position_embeddings"),
+        positions=positions,
+        # OPT's class begins at row 2
+        position_rows=positions if positions and rows & {positions, positions + 2} else 0,
         layers=whole("num_hidden_layers"),
         attention="sdpa" if model._supports_sdpa else "eager",
         recurrent=bool(model._is_stateful),

@@ -32,7 +32,7 @@ from repro.claims.verdict import (
 )
 from repro.core.errors import ReproError
 from repro.core.paths import results_dir
-from repro.measurement.records import of_kind, read_run, read_runs, together
+from repro.measurement.records import of_kind, rank, read_run, read_runs, together
 from repro.report.commands import command_of, missing_command
 from repro.report.runs import current_runs
 from repro.report.summary import read_summary
@@ -134,7 +134,7 @@ class ClaimRow:
     records: str | None
     """Name of the newest of ``record_files``; null if not run."""
     record_files: list[str]
-    """Names of the record files of the artifact; empty if not run."""
+    """Names of the files with the records behind our value; empty if not run."""
 
     @property
     def shown_verdict(self) -> str:
@@ -240,7 +240,8 @@ def _found(slug: str, runs: Sequence[Path]) -> list[_Found]:
         # by identity: records hold dictionaries, so they cannot be members of a set
         used_ids = {id(record) for record in used}
         names = [name for name, made in content.items() if used_ids & {id(r) for r in made}]
-        found.append(_Found(claim, finding, records[0].profile, names, command))
+        profile = min((record.profile for record in used or records), key=rank)
+        found.append(_Found(claim, finding, profile, names, command))
     return found
 
 
@@ -303,7 +304,8 @@ def _row(
     notes: dict[str, str] = {}
     for one in (found, *others):
         name = BASES[one.claim.basis]
-        name = one.claim.id if name in values else name
+        if name in values or (one is not found and one.claim.basis == claim.basis):
+            name = one.claim.id
         if one.finding.ours is not None:
             values[name] = one.finding.ours
             if one is not found:

@@ -1,5 +1,6 @@
 """Generate the results section of README.md and the ledger results/README.md."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +20,10 @@ from repro.claims.verdict import (
 from repro.core import atomic
 from repro.core.errors import ReproError, UsageError
 from repro.core.units import format_seconds
-from repro.measurement.records import profile_of, rank
+from repro.measurement.records import profile_of, rank, read_run
 from repro.report import formatting
 from repro.report.claims_table import ClaimRow
+from repro.report.commands import profile_and_options
 from repro.report.headlines import draw_scorecards, headline_table
 from repro.report.runs import current_runs
 from repro.report.summary import recorded_times
@@ -205,7 +207,9 @@ def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
     parts = [f"### {artifact.title}"]
     if runs:
         profiles = list(dict.fromkeys(map(profile_of, runs)))
-        highest = max(profiles, key=rank)
+        newest = max(runs, key=lambda run: rank(profile_of(run)))
+        highest, options = profile_and_options(artifact, read_run(newest)[0])
+        words = ["tox", "-e", f"repro-{slug}", "--", "--profile", highest, *options]
         named = ", ".join(f"`{profile}`" for profile in profiles)
         figure = next(iter(artifact.captions))
         records = f"[{len(runs)} record files]({slug})"
@@ -215,7 +219,7 @@ def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
             f"![{artifact.title}]({slug}/figures/{figure}.png)",
             f"Profile {named}, {records}, notebook "
             f"[`{slug}.ipynb`](../notebooks/{slug}.ipynb); to run it again: "
-            f"`tox -e repro-{slug} -- --profile {highest}`.",
+            f"`{shlex.join(words)}`.",
         ]
     if rows:
         summary = f"<summary>{count_verdicts(rows)}</summary>"
