@@ -1,5 +1,6 @@
 """Integer networks: forward against float64, deferred shifts, partition, state, bad input."""
 
+import pickle
 from collections import OrderedDict
 
 import pytest
@@ -256,6 +257,24 @@ def test_state_goes_to_another_network_and_is_a_copy() -> None:
     other.load_state_dict(state)
     assert torch.equal(other.forward(images()).values, expected.forward(images()).values)
     assert other.forward(images()).exponent == expected.forward(images()).exponent + 3
+
+
+def test_a_pickled_network_is_trained_as_the_network() -> None:
+    """Its layers' weights are views of ``parameters``, which pickle would make tensors of."""
+    network = IntegerNetwork.random(lenet5(bias=False), seed=0)
+    again = pickle.loads(pickle.dumps(network))  # noqa: S301
+    assert torch.equal(again.parameters, network.parameters)
+    shared = again.parameters.untyped_storage().data_ptr()
+    for name, layer in again.weighted.items():
+        assert layer.weight.values.untyped_storage().data_ptr() == shared
+        assert layer.weight.exponent == network.weighted[name].weight.exponent
+    inputs = quantise(torch.rand(8, 1, 28, 28, generator=torch.Generator().manual_seed(0)))
+    labels = torch.arange(8)
+    for one in (network, again):
+        elastic = ElasticZOInt8(one, "fc3", seed=1)
+        for _ in range(3):
+            elastic.step(inputs, labels)
+    assert torch.equal(again.parameters, network.parameters)
 
 
 def test_foreign_states_are_refused_and_change_nothing() -> None:

@@ -224,9 +224,11 @@ def test_peak_of_a_program_is_that_of_its_moments(operations: list[tuple[int, li
 
 def test_layers_of_unknown_lifetimes_are_refused() -> None:
     table = layer_table(nn.Sequential(nn.Linear(3, 5), nn.GELU()), (3,))
-    with pytest.raises(UsageError, match="layer 1: no memory rule for other layers in fp32"):
+    with pytest.raises(
+        UsageError, match="layer 1: there is no memory rule for its kind in fp32, only for"
+    ):
         lower_bound(table, 0, 1)
-    with pytest.raises(UsageError, match="layer bn1: no memory rule for batch norm layers in int8"):
+    with pytest.raises(UsageError, match="layer bn1: there is no memory rule for its kind in int8"):
         lower_bound(POINTNET, 0, 1, precision="int8")
     with pytest.raises(UsageError, match="batch size B = 0"):
         lower_bound(LENET5, 0, 0)

@@ -5,7 +5,9 @@ import itertools
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from repro.core.errors import ReproError, UsageError
 from repro.integer.network import IntegerNetwork
+from repro.methods.backprop import Backprop
 from repro.methods.elasticzo import ElasticZO
 from repro.methods.fzoo import FZOO
 from repro.methods.lattice import Lattice
@@ -556,11 +559,123 @@ def test_steps_that_move_nothing_are_reported_once() -> None:
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("name", ["eps", "estimator", "perturbations"])
-def test_what_the_log_holds_for_all_steps_cannot_be_set(name: str) -> None:
-    mezo = MeZO(network().parameters(), **SETTINGS)
-    with pytest.raises(AttributeError, match="no setter"):
-        setattr(mezo, name, getattr(mezo, name))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MeZO(network().parameters(), **SETTINGS),
+        lambda: MEAZO(network().parameters(), **SETTINGS),
+        lambda: ElasticZO(network(), "2", **SETTINGS),
+    ],
+)
+def test_a_setting_that_an_attribute_cannot_change_is_refused(make: Any) -> None:
+    for made in (make(), copy.deepcopy(make())):
+        for name in made.settings.keys() - {"timed", "group", "tied"}:
+            how = r"param_groups\[0\]\['lr'\]" if name == "lr" else "make a new optimizer"
+            with pytest.raises(UsageError, match=f"{name} = 1: .*{how}"):
+                setattr(made, name, 1)
+        made.timed = True
+
+
+@pytest.mark.parametrize(
+    "make", [MeZO, FZOO, lambda _, **settings: ElasticZO(MODEL, 2, **settings)]
+)
+def test_a_step_within_a_step_is_refused_and_harms_nothing(make: Any) -> None:
+    before = copy.deepcopy(MODEL.state_dict())
+    optimizer = make(MODEL.parameters(), **SETTINGS)
+
+    def nested() -> torch.Tensor:
+        optimizer.step(loss_of(MODEL))
+        return loss_of(MODEL)()
+
+    with pytest.raises(UsageError, match="before another step of this optimizer ended"):
+        optimizer.step(nested)
+    assert optimizer.log.steps == 0
+    for name, value in MODEL.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=1e-6)
+    optimizer.step(loss_of(MODEL))
+    assert optimizer.log.steps == 1
+
+
+def test_a_step_in_another_thread_is_refused_while_one_runs() -> None:
+    model = network()
+    elastic, entered, leave = ElasticZO(model, "2", **SETTINGS), Event(), Event()
+
+    def slow() -> torch.Tensor:
+        entered.set()
+        leave.wait(60)
+        return loss_of(model)()
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(elastic.step, slow)
+        entered.wait(60)
+        with pytest.raises(UsageError, match="in another thread"):
+            elastic.step(loss_of(model))
+        leave.set()
+        running.result()
+    assert elastic.log.steps == 1
+    alone = network()
+    ElasticZO(alone, "2", **SETTINGS).step(loss_of(alone))
+    for one, other in zip(model.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_parameter_of_another_shape_is_refused_before_any_moves() -> None:
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2))
+    mezo = MeZO(model.parameters(), **SETTINGS)
+    tokens = torch.arange(8) % 5
+    mezo.step(lambda: cross_entropy(model(tokens), Y))
+    model[0].weight.data = torch.zeros(7, 4)  # as transformers resizes an embedding
+    before = [p.clone() for p in model.parameters()]
+    with pytest.raises(UsageError, match=r"shape \(5, 4\) has the shape \(7, 4\) since"):
+        mezo.step(lambda: cross_entropy(model(tokens), Y))
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+def test_a_tail_that_was_replaced_is_noticed() -> None:
+    model = network()
+    elastic = ElasticZO(model, "2", **SETTINGS)
+    model[2] = nn.Linear(3, 2)
+    with pytest.warns(UnusedParameterWarning, match="without 2 of 2 backpropagated parameters"):
+        elastic.step(loss_of(model))
+
+
+def test_a_closure_that_changes_a_weight_is_noticed() -> None:
+    model = nn.Sequential(nn.Embedding(5, 4, max_norm=0.5), nn.Linear(4, 2))
+    tokens = torch.arange(8) % 5
+    with pytest.warns(PassesDifferWarning, match=r"changes trained parameters \(0.weight\)"):
+        MeZO(model.parameters(), **SETTINGS).step(lambda: cross_entropy(model(tokens), Y))
+
+
+def test_a_closure_of_backprop_that_calls_backward_is_refused() -> None:
+    model = network()
+    backprop = Backprop(model.parameters(), lr=0.1)
+
+    def closure() -> torch.Tensor:
+        loss = loss_of(model)()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    with pytest.raises(UsageError, match=r"calls backward\(\), and step\(\) does so itself"):
+        backprop.step(closure)
+    backprop.step(loss_of(model))
+
+
+def test_inference_mode_is_named_where_the_tail_needs_gradients() -> None:
+    model = network()
+    elastic = ElasticZO(model, "2", **SETTINGS)
+    with torch.inference_mode(), pytest.raises(UsageError, match=r"under torch.inference_mode\(\)"):
+        elastic.step(loss_of(model))
+
+
+def test_processes_started_without_a_process_group_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``torch.distributed.group.WORLD`` is ``None`` then, which is no group."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.warns(UserWarning, match=r"WORLD_SIZE is 2, .*init_process_group\(\) first"):
+        MeZO(network().parameters(), **SETTINGS, group=torch.distributed.group.WORLD)
+    with pytest.raises(UsageError, match=r"group = True: give torch\.distributed\.group\.WORLD"):
+        MeZO(network().parameters(), **SETTINGS, group=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", [[torch.zeros(2), torch.zeros(3, device="meta")], ["meta"]])

@@ -1070,6 +1070,11 @@ def test_profiles_are_what_they_say() -> None:
         ({"seconds": math.inf}, "seconds = inf"),
         ({"mezo_lrs": (1e-3, -1.0)}, "mezo_lrs = -1.0"),
         ({"bp_models": ("a", "a")}, "each value may be given only once"),
+        ({"zo_forwards": (1,)}, "zo_forwards = 1: a step of mezo_1 makes 2 forward passes; give"),
+        (
+            {"zo_forwards": (7,), "arms": ("mezo_5",)},
+            "zo_forwards = 7: a step of mezo_5 makes 10 forward passes; give at least that",
+        ),
         ({"zo_forwards": (1, 2)}, "zo_forwards: 2 numbers for 1 mezo_models; give one for each"),
         ({"noise": "philox", "device": "cpu"}, "noise = 'philox' with device = 'cpu'"),
         ({"noise": "engine", "device": "cuda"}, "noise = 'engine' with device = 'cuda'"),

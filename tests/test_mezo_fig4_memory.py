@@ -65,9 +65,12 @@ def test_where_nothing_fits_as_wanted_the_smallest_model_gets_less() -> None:
     assert all(planned("bp", SMALL, p.batch, p.context) < whole for p in proposals)
 
 
-def test_where_nothing_fits_at_all_the_least_is_proposed() -> None:
-    (least,) = propose("bp", SIZES, "float32", **WANTED, budget=100e6)
-    assert (least.model, least.batch, least.context) == ("small", 1, 32)
+@pytest.mark.parametrize(("uncut", "least"), [(20, 32), (1, 1), (0, 1)])
+def test_where_nothing_fits_at_all_the_least_is_proposed(uncut: int, least: int) -> None:
+    """A template that is one field in truncate has no token that stays."""
+    wanted = {**WANTED, "least_context": uncut}
+    (proposal,) = propose("bp", SIZES, "float32", **wanted, budget=100e6)
+    assert (proposal.model, proposal.batch, proposal.context) == ("small", 1, least)
 
 
 def test_a_size_is_that_of_the_model() -> None:

@@ -155,7 +155,7 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "quick-20260102T030405Z-nocommit.jsonl"
     path.touch()
-    with pytest.raises(ReproError, match="truncated line or empty file"):
+    with pytest.raises(ReproError, match="truncated line, empty file, or no file of records"):
         read_run(path)
 
 

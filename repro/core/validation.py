@@ -156,6 +156,8 @@ def unknown(kind: str, name: str, known: Iterable[str], elsewhere: str) -> str:
         known: the valid names.
         elsewhere: the command that lists all names, as in ``repro list``.
     """
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    names = list(known)
+    begun = [one for one in names if name and one.startswith(name)]
+    near = begun[:3] or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"{elsewhere} lists all"
     return f"no {kind} named {name!r}; {hint}"

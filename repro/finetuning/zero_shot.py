@@ -5,7 +5,7 @@ Calibration subtracts a bias from each answer's logit, chosen on training items.
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from torch import Tensor
 from repro.core.errors import ReproError, UsageError
 from repro.core.names import Dtype
 from repro.core.progress import now_and_then
-from repro.core.validation import require_positive_int, require_whole
+from repro.core.validation import require_choice, require_positive_int, require_whole
 from repro.data.splits import Indices
 from repro.data.text.task import PromptTask
 from repro.data.text.tasks import get_task
@@ -67,6 +67,7 @@ def zero_shot(
         ReproError: the model or the data cannot be obtained.
     """
     require_device(device)
+    require_choice("dtype", dtype, get_args(Dtype))
     for name, value in (("N", context), ("batch", batch), ("calibration_items", calibration_items)):
         require_positive_int(name, value)
     require_whole("items", items)

@@ -258,6 +258,11 @@ class IntegerNetwork:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(layer.weight.values.shape) for name, layer in self.weighted.items()}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled copy; pickle knows nothing of views, so they are made again."""
+        self.__dict__.update(state)
+        self._bind([layer.weight.exponent for layer in self.weighted.values()])
+
     def _bind(self, exponents: list[int]) -> None:
         """Make the layers' weights views of ``parameters``."""
         ends = list(accumulate(self.sizes))

@@ -35,9 +35,13 @@ def quantise(numbers: Tensor, exponent: int | None = None) -> IntegerTensor:
         exponent: by default ``exponent_of`` their largest magnitude.
 
     Raises:
-        UsageError: there is no number, one is not finite, or all are zero and there is no
-            ``exponent``.
+        UsageError: ``numbers`` is no tensor or is empty, a number is not finite, or all are zero
+            and there is no ``exponent``.
     """
+    given: object = numbers
+    if not isinstance(given, Tensor):
+        msg = f"numbers: a {type(given).__name__}; give a tensor, as by torch.as_tensor()"
+        raise UsageError(msg)
     if not numbers.numel():
         raise UsageError(f"numbers of shape {tuple(numbers.shape)}: there is nothing to quantise")
     largest = float(numbers.abs().max())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from repro.core.validation import require_positive_int
+from repro.core.validation import require_not_negative, require_positive_int
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Schedule:
         require_positive_int("epochs", self.epochs)
 
     def at(self, epoch: int) -> Phase:
-        """Return the phase of ``epoch``, counted from 0."""
+        """Return the phase of ``epoch``, counted from 0.
+
+        Raises:
+            UsageError: ``epoch`` is below 0.
+        """
+        require_not_negative("epoch", epoch)
         begun = [phase for phase in self.phases if epoch >= phase.start * self.epochs]
         return begun[-1]

@@ -141,8 +141,10 @@ def read_run(path: Path) -> list[Record]:
         raise ReproError(msg) from error
     if not content.endswith(b"\n"):
         number = content.count(b"\n") + 1
-        msg = f"{path}:{number}: truncated line or empty file; remove the file and run again"
-        raise ReproError(msg)
+        raise ReproError(
+            f"{path}:{number}: truncated line, empty file, or no file of records; if a run was to "
+            "write it, move it away and run again"
+        )
     records = [
         _decode(line, f"{path}:{number}")
         for number, line in enumerate(content.splitlines(), start=1)

@@ -59,15 +59,17 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
     Args:
         model: any ``nn.Sequential``.
         sample: shape of one sample, without the batch: [1, 28, 28] for LeNet-5, [N, 3] for
-            PointNet.
+            PointNet, [D] for D numbers.
 
     Raises:
-        UsageError: ``model`` is not an ``nn.Sequential``, or does not accept a sample of that
-            shape.
+        UsageError: ``model`` is not an ``nn.Sequential``, does not accept a sample of that shape,
+            or has a layer that returns several tensors.
     """
     if not isinstance(model, nn.Sequential):
         msg = f"{type(model).__name__}: must be an nn.Sequential; wrap the layers in one"
         raise UsageError(msg)
+    if isinstance(sample, int):
+        raise UsageError(f"sample = {sample}: give the shape of a sample, as in [{sample}]")
     for size in sample:
         require_positive_int("size of a sample", size)
     # eval, since in training a batch norm refuses a single value per channel
@@ -84,6 +86,9 @@ def layer_table(model: nn.Module, sample: Sequence[int]) -> tuple[LayerSize, ...
             shape = list(value.shape[1:])
             msg = f"layer {name} ({module}) does not take a sample of shape {shape}: {error}"
             raise UsageError(msg) from error
+        if not isinstance(value, torch.Tensor):
+            msg = f"layer {name} ({module}) returns a {type(value).__name__}: must be one tensor"
+            raise UsageError(msg)
         kind: LayerKind = next(
             (kind for types, kind in _KINDS if isinstance(module, types)), "other"
         )

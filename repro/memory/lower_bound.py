@@ -25,6 +25,7 @@ recomputation, or deferring a large gradient until earlier layers are done could
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from repro.core.partition import partition_index
 from repro.core.validation import require_choice, require_positive_int
 from repro.memory.breakdown import MemoryBreakdown
 from repro.memory.elasticzo import INT32, WIDTHS
-from repro.memory.layers import LayerSize
+from repro.memory.layers import LayerKind, LayerSize
 
 
 @dataclass
@@ -121,10 +122,15 @@ def lower_bound(
     if not layers:
         raise UsageError("layers: there are none; give a network with at least one")
     require_choice("precision", precision, WIDTHS)
+    known = [kind for kind in get_args(LayerKind) if kind != "other"]
+    if precision == "int8":
+        known.remove("batch norm")
     for layer in layers:
-        if layer.kind == "other" or (layer.kind == "batch norm" and precision == "int8"):
-            msg = f"layer {layer.name}: no memory rule for {layer.kind} layers in {precision}"
-            raise UsageError(msg)
+        if layer.kind not in known:
+            raise UsageError(
+                f"layer {layer.name}: there is no memory rule for its kind in {precision}, only "
+                f"for {', '.join(known)}"
+            )
     start = partition_index(partition, [layer.name for layer in layers])
     step = _Operations(layers, batch, WIDTHS[precision], accumulators=precision == "int8")
     has_zo_part = any(layer.parameters for layer in layers[:start])

@@ -56,12 +56,18 @@ class Backprop:
 
         Raises:
             ReproError: the loss is not finite; the parameters are unchanged.
-            UsageError: the closure returns no number, or one without a gradient.
+            UsageError: the closure returns no number, or one without a gradient, or it calls
+                ``backward()``.
         """
         timer = PhaseTimer(enabled=self.timed)
         self.optimizer.zero_grad(set_to_none=True)  # a step that failed may have left some
         with timer("forward"), torch.enable_grad():
             loss = closure()
+        if any(p.grad is not None for group in self.param_groups for p in group["params"]):
+            raise UsageError(
+                "the closure calls backward(), and step() does so itself: return the loss and do "
+                "nothing else"
+            )
         require_number(loss)
         if not getattr(loss, "requires_grad", False):
             raise UsageError(

@@ -151,9 +151,9 @@ class ElasticZO(ZerothOrder):
         closures = micro_batches(closure)
         lrs = self._learning_rates()
         timer = PhaseTimer(enabled=self.timed)
-        self._drop_gradients()
-        try:
-            with self._restoring():
+        with self._restoring():
+            self._drop_gradients()
+            try:
                 if self.zo_params:
                     passes = [
                         partial(self._pass, closures, weight, timer)
@@ -177,8 +177,8 @@ class ElasticZO(ZerothOrder):
                     if self.zo_params:
                         self._update(info.estimates, lrs, timer)
                     self._descend_tail(lrs[0], timer)
-        finally:
-            self._drop_gradients()
+            finally:
+                self._drop_gradients()
         self.last = info
         return info.loss
 
@@ -233,6 +233,10 @@ class ElasticZO(ZerothOrder):
         """
         self._randomness.rewind()
         tail = bool(self.bp_params) and weight > 0
+        if tail and torch.is_inference_mode_enabled():
+            raise UsageError(
+                "step() under torch.inference_mode(), in which no gradient exists: call it outside"
+            )
         share = weight / len(closures) / (self._processes.size if self._processes else 1)
         losses = []
         for closure in closures:

@@ -61,6 +61,7 @@ class PerturbedWeights:
         self._shift = number * _GROUP
         self._seed, self._offset = 0, 0
         self._dtypes = [parameter.dtype for parameter in parameters]
+        self._shapes = [parameter.shape for parameter in parameters]
         self._devices = [parameter.device for parameter in parameters]
         self._versions: list[tuple[int, int]] = []
         self.torn = False
@@ -74,13 +75,19 @@ class PerturbedWeights:
         weights come back to a lattice point at most one spacing from their value.
 
         Raises:
-            UsageError: a weight has another number format than at construction, is no longer
-                contiguous or trained, or has moved where the noise does not support it.
+            UsageError: a weight has another number format or shape than at construction, is no
+                longer contiguous or trained, or has moved where the noise does not support it.
             ReproError: a pass failed earlier.
         """
         if self.torn:
             raise ReproError(TORN)
-        for parameter, dtype in zip(self.parameters, self._dtypes, strict=True):
+        made = zip(self.parameters, self._dtypes, self._shapes, strict=True)
+        for parameter, dtype, shape in made:
+            if parameter.shape != shape:
+                raise UsageError(
+                    f"a parameter of shape {tuple(shape)} has the shape {tuple(parameter.shape)} "
+                    "since the optimizer was made: resize the model first, then make the optimizer"
+                )
             if not parameter.requires_grad:
                 raise UsageError(
                     f"a parameter of shape {tuple(parameter.shape)} was frozen after the optimizer "

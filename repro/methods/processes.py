@@ -21,7 +21,13 @@ class Processes:
     """
 
     def __init__(self, group: "ProcessGroup", parameters: Iterable[torch.Tensor]) -> None:
-        """Copy the parameters of the first process to all others."""
+        """Copy the parameters of the first process to all others.
+
+        Raises:
+            UsageError: ``group`` is no group of processes.
+        """
+        if not isinstance(group, dist.ProcessGroup):
+            raise UsageError(f"group = {group!r}: give torch.distributed.group.WORLD, or another")
         self._group = group
         self.size = dist.get_world_size(group)
         self._device = torch.device("cpu")

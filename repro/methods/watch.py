@@ -129,7 +129,8 @@ class FirstStep(TorchFunctionMode):
 
     It raises ``UsageError`` if the loss calls ``backward()``. It records the order in which
     parameters are used, the modules that draw random numbers, the modules that change their
-    buffers, and whether a closure computes with the same data whenever it is called.
+    buffers, whether a closure changes a parameter, and whether it computes with the same data
+    whenever it is called.
     """
 
     def __init__(self, parameters: Iterable[torch.Tensor], device: torch.device) -> None:
@@ -153,6 +154,10 @@ class FirstStep(TorchFunctionMode):
         """Whether a closure has computed with a tensor; else its loss comes from elsewhere."""
         self._is_hidden = False
         """Whether a module ran whose use of parameters cannot be seen."""
+        self._own_versions: list[int] = []
+        """Number of in-place changes of each trained parameter before a closure."""
+        self._moved: dict[int, None] = {}
+        """Places of the trained parameters that a closure has changed."""
         self._coarse: torch.Tensor | None = None
         """A loss in half precision."""
 
@@ -164,6 +169,7 @@ class FirstStep(TorchFunctionMode):
             # PyTorch warns of global hooks on compiled modules; these are our own
             warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
         self._parameters = {id(parameter) for parameter in self._trained}
+        self._own_versions = _changes(self._trained)
         self._state = self._random_numbers()
         self._data.start(self.closure)
         self._hooks.enter_context(hooks.register_module_forward_pre_hook(self._before))
@@ -182,6 +188,8 @@ class FirstStep(TorchFunctionMode):
         self._hooks.close()
         self._note_random_numbers()
         self._running.clear()
+        now = zip(self._own_versions, _changes(self._trained), strict=True)
+        self._moved.update({place: None for place, (old, new) in enumerate(now) if old != new})
 
     def __torch_function__(
         self,
@@ -239,11 +247,17 @@ class FirstStep(TorchFunctionMode):
         if isinstance(loss, torch.Tensor) and loss.dtype in (torch.bfloat16, torch.float16):
             self._coarse = loss.detach()
 
-    def warn(self, perturbed: Sequence[torch.Tensor], distance: float) -> None:
+    def warn(
+        self,
+        perturbed: Sequence[torch.Tensor],
+        backpropagated: Sequence[torch.Tensor],
+        distance: float,
+    ) -> None:
         """Warn about passes that differ, coarse losses, and parameters that no loss uses.
 
         Args:
             perturbed: the parameters that noise moves.
+            backpropagated: the others, which a gradient moves.
             distance: divisor of the difference of two losses, such as 2 eps.
         """
         if self._coarse is not None:
@@ -265,6 +279,25 @@ class FirstStep(TorchFunctionMode):
                 "leave them out unless other batches use them, and check that the closure runs "
                 "the model whose parameters are trained.",
                 UnusedParameterWarning,
+                stacklevel=2,
+            )
+        unused = [p for p in backpropagated if id(p) not in self.order]
+        if unused and self._computed and not self._is_hidden:
+            warnings.warn(
+                f"the first step's loss is computed without {len(unused)} of "
+                f"{len(backpropagated)} backpropagated parameters "
+                f"({self._parameter_names(unused)}), so they are not trained. If layers were "
+                "replaced after the optimizer was made, make a new one.",
+                UnusedParameterWarning,
+                stacklevel=2,
+            )
+        if self._moved:
+            names = self._parameter_names([self._trained[place] for place in self._moved])
+            warnings.warn(
+                f"the closure changes trained parameters ({names}), as an embedding with max_norm "
+                "does. The weights then come back to other values than they had, and a replay of "
+                "the log does not give the run's weights.",
+                PassesDifferWarning,
                 stacklevel=2,
             )
         if self._data.varies:
@@ -339,6 +372,10 @@ class FirstStep(TorchFunctionMode):
 
 
 def _versions(module: nn.Module) -> list[int]:
-    """Return the number of in-place changes of each buffer of the module."""
+    return _changes(module.buffers(recurse=False))
+
+
+def _changes(tensors: Iterable[torch.Tensor]) -> list[int]:
+    """Return the number of in-place changes of each tensor."""
     # inference tensors do not count their changes
-    return [b._version for b in module.buffers(recurse=False) if not b.is_inference()]
+    return [tensor._version for tensor in tensors if not tensor.is_inference()]

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import struct
 import warnings
 import zlib
@@ -139,6 +140,7 @@ class ZerothOrder(torch.optim.Optimizer):
         self._first: FirstStep | None = FirstStep(trained, device)
         self._steps_without = 0
         """Number of latest steps in which no perturbation changed the loss."""
+        self._is_stepping = False
 
     @abstractmethod
     def step(self, closure: Closure | Sequence[Closure]) -> float:  # type: ignore[override]
@@ -159,6 +161,15 @@ class ZerothOrder(torch.optim.Optimizer):
         """Distance between the two weights of an estimate along z, such as 2 eps."""
         first, last = OFFSETS[self.estimator]
         return (first - last) * self.eps
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any attribute
+        """Refuse a change of a setting that would have no effect on the steps or on the log."""
+        if name in _FIXED and "_is_stepping" in self.__dict__:
+            how = "the log holds one value for all steps; make a new optimizer"
+            if name == "lr":
+                how = "set optimizer.param_groups[0]['lr'], as PyTorch's schedulers do"
+            raise UsageError(f"{name} = {value!r}: {how}")
+        super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything that a copy needs; torch's method leaves out what it does not know."""
@@ -205,7 +216,8 @@ class ZerothOrder(torch.optim.Optimizer):
             own = ", ".join(f"{name}={group[name]!r}" for name in ("lr", "eps", "weight_decay"))
             lines.append(f"{_size(weights.parameters)} by zeroth order: {own},")
         if self.bp_params:
-            lines.append(f"{_size(self.bp_params)} by backpropagation: lr={settings['lr']!r},")
+            own = ", ".join(f"{name}={settings[name]!r}" for name in ("lr", "weight_decay"))
+            lines.append(f"{_size(self.bp_params)} by backpropagation: {own},")
         return "\n    ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
     def state_dict(self) -> dict[str, Any]:
@@ -278,12 +290,12 @@ class ZerothOrder(torch.optim.Optimizer):
                     f"the state is from a run with the parameter {its_name!r} where this optimizer "
                     f"has {name!r}: give the parameters in the run's order"
                 )
-        seed, remembered = state.pop("seed"), state.pop("rule")
+        seed, remembered = state.pop("seed"), state.pop("rule")  # a resumed run has its own seed
         seeds, log = state.pop("seeds"), state.pop("log")
         super().load_state_dict(state)  # first, since it refuses groups that do not fit
         if remembered:
             cast("Any", self.rule).load_state_dict(remembered)
-        self.seed = seed
+        self.__dict__["seed"] = seed
         self._seeds.set_state(seeds.cpu())  # loaders move all tensors to the device
         self.log.data = bytearray(log.cpu().numpy())
 
@@ -317,9 +329,24 @@ class ZerothOrder(torch.optim.Optimizer):
         """Restore the weights if the block fails, and free the memory shared by its passes.
 
         Raises:
-            UsageError: a weight has another number format or layout than at construction.
+            UsageError: a weight has another number format, shape or layout than at construction,
+                or another step of this optimizer has not ended.
             ReproError: an earlier error left the weights between two states.
         """
+        if self._is_stepping:
+            raise UsageError(
+                "step() was called before another step of this optimizer ended, in its closure or "
+                "in another thread: an optimizer does one step at a time"
+            )
+        self._is_stepping = True
+        try:
+            with self._restored():
+                yield
+        finally:
+            self._is_stepping = False
+
+    @contextmanager
+    def _restored(self) -> Iterator[None]:
         for weights in self._weights:
             weights.require_ready()
             if not self.log.data:  # they may have been loaded since the optimizer was made
@@ -405,7 +432,7 @@ class ZerothOrder(torch.optim.Optimizer):
         """Warn or raise an error before the first update of a weight."""
         if self._first is not None:
             self._check_order(list(self._first.order))
-            self._first.warn(self.zo_params, self._distance)
+            self._first.warn(self.zo_params, self.bp_params, self._distance)
             self._first = None
 
     def _check_order(self, order: Sequence[int]) -> None:
@@ -486,6 +513,11 @@ class ZerothOrder(torch.optim.Optimizer):
             )
 
 
+_FIXED = {
+    *("lr", "eps", "clip", "perturbations", "weight_decay", "seed", "restore", "chunk", "noise"),
+    *("estimator", "rule", "activations", "partition", "beta", "floor"),
+}
+"""Settings that are fixed when an optimizer is made."""
 _WITHOUT = 20
 """Number of steps in a row without a change of the loss after which there is a warning."""
 
@@ -497,7 +529,18 @@ class NothingMovesWarning(UserWarning):
 def _warn_of_other_processes() -> None:
     """Warn if ``torch.distributed`` runs several processes, which then train apart."""
     distributed = torch.distributed
-    if not distributed.is_available() or not distributed.is_initialized():
+    if not distributed.is_available():
+        return
+    if not distributed.is_initialized():
+        # torchrun sets it; without a process group, WORLD is None and looks like no group
+        if (started := os.environ.get("WORLD_SIZE", "1")) not in ("", "1"):
+            warnings.warn(
+                f"WORLD_SIZE is {started}, but torch.distributed is not initialised: each process "
+                "trains weights of its own. To train one model together, call "
+                "torch.distributed.init_process_group() first, then give "
+                "group=torch.distributed.group.WORLD",
+                stacklevel=4,
+            )
         return
     if (processes := distributed.get_world_size()) > 1:
         warnings.warn(

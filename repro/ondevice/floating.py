@@ -67,7 +67,7 @@ class NativeElasticZO(EngineTraining):
             EngineError: the engine is not built.
         """
         self.param_groups = [{"lr": require_not_negative("learning rate lr", lr)}]
-        """The learning rate, where PyTorch's optimizers have it; may be set between steps."""
+        """The learning rate, where PyTorch's optimizers have it; see ``lr``."""
         require_positive("perturbation scale eps", eps)
         if clip != math.inf:
             require_positive("gradient clip g_clip", clip)
@@ -123,6 +123,15 @@ class NativeElasticZO(EngineTraining):
         ]
         self._addresses = self._present_addresses()
         self._weights = list(model.parameters())
+
+    @property
+    def lr(self) -> float:
+        """The learning rate, which may be set between steps."""
+        return float(self.param_groups[0]["lr"])
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        self.param_groups[0]["lr"] = require_not_negative("learning rate lr", lr)
 
     def _present_addresses(self) -> list[int]:
         return [held[name].data_ptr() for held, name in self._holders]

@@ -81,12 +81,15 @@ class EngineTraining:
             return StepInfo(plus)
         return StepInfo((plus + minus) / 2, (GradientEstimate(key, plus, minus, gradient),))
 
-    def _samples(self, inputs: Tensor, dtype: torch.dtype) -> Any:  # noqa: ANN401 - NumPy's
+    def _samples(self, inputs: object, dtype: torch.dtype) -> Any:  # noqa: ANN401 - NumPy's
         """Return a batch as the engine reads it: contiguous, clouds [B, N, F] as [B, F, N].
 
         Raises:
             UsageError: another shape or number format, or not on the CPU.
         """
+        if not isinstance(inputs, Tensor):
+            msg = f"inputs: a {type(inputs).__name__}, must be a tensor of {dtype}"
+            raise UsageError(msg)
         fits = tuple(inputs.shape[1:]) == self._input_shape and inputs.dtype == dtype
         if not fits or inputs.device.type != "cpu":
             wanted = f"[B, {', '.join(map(str, self._input_shape))}]"

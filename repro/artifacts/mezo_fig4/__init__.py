@@ -163,6 +163,13 @@ class Config(Checked):
                 f"zo_forwards: {len(self.zo_forwards)} numbers for {len(self.mezo_models)} "
                 "mezo_models; give one for each, or one for all"
             )
+        for arm in self.arms:
+            passes = SPECIFICATIONS[arm].passes if SPECIFICATIONS[arm].estimates else 0
+            if few := [given for given in self.zo_forwards if 0 < given < passes]:
+                raise UsageError(
+                    f"zo_forwards = {few[0]}: a step of {arm} makes {passes} forward passes; give "
+                    "at least that, or 0 for as many as fit in --seconds"
+                )
 
     def models(self, arm: Arm) -> tuple[str, ...]:
         """Return the models that ``arm`` may train."""
@@ -189,7 +196,7 @@ class Config(Checked):
             return self.bp_steps
         place = self.mezo_models.index(model) if len(self.zo_forwards) > 1 else 0
         forwards = self.zo_forwards[place]
-        return max(1, forwards // SPECIFICATIONS[arm].passes) if forwards else 0
+        return forwards // SPECIFICATIONS[arm].passes
 
 
 QUICK = Config()

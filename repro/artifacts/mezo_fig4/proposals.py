@@ -45,7 +45,7 @@ def propose(
         dtype: number format of weights and activations.
         batch: the requested B.
         context: the requested N.
-        least_context: the smallest N that cuts no question.
+        least_context: the smallest N that cuts no question; 0 if all of a prompt may be cut.
         budget: bytes of a training step, weights included.
     """
 
@@ -64,7 +64,7 @@ def _in_order(
     by_size = sorted(sizes, key=lambda model: sizes[model].parameters, reverse=True)
     yield from (Proposal(model, batch, context) for model in by_size)
     # without the first one, the requested N and B
-    smaller = list(product(_halved(batch, 1), _halved(context, least_context)))[1:]
+    smaller = list(product(_halved(batch, 1), _halved(context, max(1, least_context))))[1:]
     smaller.sort(key=lambda setting: (setting[0] * setting[1], setting[1]), reverse=True)
     yield from (Proposal(by_size[-1], b, n) for b, n in smaller)
 
