@@ -377,6 +377,11 @@ def test_a_readme_that_is_not_there(tmp_path: Path) -> None:
     done = repro("report", "--results", str(tmp_path), "--readme", str(tmp_path / "absent.md"))
     assert done.returncode == 2
     assert "give --readme an existing file" in done.stderr
+    (tmp_path / "latin.md").write_bytes(b"# Caf\xe9\n")
+    done = repro("report", "--results", str(tmp_path), "--readme", str(tmp_path / "latin.md"))
+    assert (done.returncode, "not UTF-8" in done.stderr) == (2, True)
+    done = repro("report", "--results", str(tmp_path))
+    assert (done.returncode, "holds no records" in done.stderr) == (2, True)
     (tmp_path / "unmarked.md").write_text("# A page\n")
     done = repro(
         "report", "--results", str(ROOT / "results"), "--readme", str(tmp_path / "unmarked.md")

@@ -1,7 +1,8 @@
 """Plan one model within a memory budget, with every method."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -176,8 +177,9 @@ def plan_model(
     except NoFormulaError as error:
         if report is None:
             raise
+        facts = _inspected(model.config)
         report(f"The formula does not cover {error.subject}; training steps are simulated.")
-        return _plan_unknown(model, methods, setting, budget, shorten, fall_back, report)
+        return _plan_unknown(model, facts, methods, setting, budget, shorten, fall_back, report)
     if known.eager_only and setting.attention == "sdpa":
         if not fall_back:
             msg = f"attention = 'sdpa': {model.name} has none; leave --attention out, or give eager"
@@ -206,8 +208,23 @@ def plan_model(
     return Plan(model, known, tuple(notes), setting, budget, tuple(rows))
 
 
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """Keep transformers from repeating its advice on a model whenever it is built."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+@_without_advice()
 def _plan_unknown(
     model: Model,
+    facts: SimulatedOnlyModel,
     methods: Sequence[TrainingMethod],
     setting: Setting,
     budget: float,
@@ -216,7 +233,7 @@ def _plan_unknown(
     report: Callable[[str], object],
 ) -> Plan:
     """Plan a ``model`` outside the formula, by simulated steps only; see ``plan_model``."""
-    facts, notes = _inspected(model.config), notes_on(model.config)
+    notes = notes_on(model.config)
     given = model.config.get("architectures")
     has_parts = "text_config" in model.config  # noted already
     if given and isinstance(given, list) and facts.built not in given and not has_parts:
@@ -259,6 +276,7 @@ def _require_blocks(layers: int, setting: Setting) -> None:
         raise UsageError(msg)
 
 
+@_without_advice()
 def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
     """Build the model of ``config`` without allocating memory, and inspect it."""
     import torch

@@ -77,7 +77,7 @@ def _parts(document: Path, name: str) -> tuple[str, str]:
         text = document.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        msg = f"cannot read {document}: {why}; give --readme an existing Markdown file"
+        msg = f"cannot read {document}: {why}; give --readme an existing file in UTF-8"
         raise UsageError(msg) from error
     first, last = marks(name)
     before, begin, rest = text.partition(first)
