@@ -492,6 +492,9 @@ def test_the_command_replays_what_a_file_of_records_holds(
     assert "left out: 1 run" in told.err
     assert main(["replay", str(path), "--seed", "5"]) == 2
     assert main(["replay", str(tmp_path / "none.jsonl")]) == 2
+    (tmp_path / "run.json").write_text("{}")
+    assert main(["replay", str(tmp_path / "run.json")]) == 2
+    assert "a log that StepLog.save wrote" in capsys.readouterr().err
 
 
 def test_a_run_on_a_gpu_is_not_replayed_without_one(

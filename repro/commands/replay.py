@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
     """Replay every selected run; return 1 if any of them failed.
 
     Raises:
-        UsageError: a file does not exist, or the files hold no such run.
+        UsageError: a file does not exist or is no file of records, or none holds such a run.
         ReproError: a file is damaged, or ``--out`` cannot be written.
     """
     from repro.finetuning.replay import rebuilt
@@ -48,6 +48,11 @@ def execute(args: argparse.Namespace) -> int:
     for path in args.records:
         if not path.is_file():
             raise UsageError(f"{path} is not a file; give records, as in results/mezo_fig4/*.jsonl")
+        if path.suffix != ".jsonl":
+            raise UsageError(
+                f"{path} is no file of records, which end in .jsonl; a log that StepLog.save wrote "
+                "is replayed by repro.methods.log.replay (docs/methods.md)"
+            )
     every = [
         record
         for path in args.records
