@@ -314,8 +314,8 @@ def test_leftovers_of_killed_and_of_old_code_are_removed(tmp_path: Path) -> None
     directory, other = tmp_path / "runs" / "now", tmp_path / "runs" / "before"
     ages = {
         directory / "done.pt": 90,
-        directory / ".done.pt.abcd1234": 1,
-        other / ".old.pt.abcd1234": 1,
+        directory / ".done.pt.repro-tmp-abcd1234": 1,
+        other / ".old.pt.repro-tmp-abcd1234": 1,
         other / "recent.pt": 1,
         other / "old.pt": 90,
     }

@@ -207,8 +207,9 @@ def artifact_section(results: Path, slug: str, rows: Sequence[ClaimRow]) -> str:
     parts = [f"### {artifact.title}"]
     if runs:
         profiles = list(dict.fromkeys(map(profile_of, runs)))
-        newest = max(runs, key=lambda run: rank(profile_of(run)))
-        highest, options = profile_and_options(artifact, read_run(newest)[0])
+        highest, options = max(profiles, key=rank), list[str]()
+        if highest not in artifact.profiles:  # custom runs alone
+            highest, options = profile_and_options(artifact, read_run(runs[0])[0])
         words = ["tox", "-e", f"repro-{slug}", "--", "--profile", highest, *options]
         named = ", ".join(f"`{profile}`" for profile in profiles)
         figure = next(iter(artifact.captions))

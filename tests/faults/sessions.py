@@ -13,7 +13,7 @@ from typing import Any
 
 ORPHANED_S = 2
 """How long after a command's end a process of its session counts as an orphan."""
-_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}")
+_TEMPORARY = re.compile(r"\..+\.repro-tmp-[a-z0-9_]{8}")
 
 
 def begin(arguments: list[str], environment: dict[str, str], **options: Any) -> Any:

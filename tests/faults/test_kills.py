@@ -11,6 +11,7 @@ from faults.commands import COMMANDS
 from faults.count import COUNTS, DOCUMENT, document, read_counts
 from faults.kills import Count, expected, try_once
 from faults.sessions import leftovers
+from repro.core.leftovers import temporary_file
 
 
 @pytest.mark.slow
@@ -30,9 +31,13 @@ def test_a_killed_command_is_completed_by_itself(
 
 def test_leftovers_are_found_by_their_names(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    for name in (".x.jsonl.abcd1234", "deep/.y.pt.wxyz_789", ".hidden", "x.abcd1234"):
-        (tmp_path / name).touch()
-    assert {path.name for path in leftovers(tmp_path)} == {".x.jsonl.abcd1234", ".y.pt.wxyz_789"}
+    left = {".x.jsonl.repro-tmp-abcd1234", ".y.pt.repro-tmp-wxyz_789"}
+    for name in (*left, ".hidden", "x.repro-tmp-abcd1234", ".x.previous"):
+        (tmp_path / "deep" / name).touch()
+    assert {path.name for path in leftovers(tmp_path)} == left
+    # a file that is really being written is one of them
+    with temporary_file(tmp_path / "written") as (_, written):
+        assert {path.name for path in leftovers(tmp_path)} == {*left, written.name}
 
 
 def test_the_document_has_the_counts_and_no_others() -> None:
