@@ -18,8 +18,8 @@ from repro.claims.elasticzo import QUANTITIES
 from repro.claims.index import CLAIMS
 from repro.claims.plausible import plausible_ranges
 from repro.claims.quantity import Accuracy, Gaps, order
-from repro.claims.statistics import estimate
-from repro.claims.trained import SeedGroups, findings, prediction, sampling_variance
+from repro.claims.statistics import estimate, prediction_half_width
+from repro.claims.trained import SeedGroups, findings, sampling_variance
 from repro.claims.verdict import Finding, verdict
 from repro.measurement.records import Record, together
 
@@ -137,10 +137,9 @@ def test_the_choice_of_rotated_images_widens_the_prediction() -> None:
     over_seeds = stats.t.ppf(0.975, 1) * statistics.stdev([80.0, 82.0]) * 1.5**0.5
     over_images = 100 * stats.norm.ppf(0.975) * (2 * one_sample(0.81)) ** 0.5
     assert found.prediction == pytest.approx((over_seeds**2 + over_images**2) ** 0.5, rel=1e-4)
-    expected = 1e4 * 2 * one_sample(0.07)
-    assert sampling_variance(7.0, 1024) == pytest.approx(expected, rel=1e-4)
-    # a difference has a sign
-    assert sampling_variance(-7.0, 1024) == sampling_variance(7.0, 1024)
+    expected = 1e4 * (one_sample(0.07) + one_sample(0.8))
+    assert sampling_variance([7.0, 80.0], 1024) == pytest.approx(expected, rel=2e-4)
+    assert sampling_variance([7.0, 80.0], None) == 0
 
 
 def one_sample(share: float) -> float:
@@ -157,7 +156,8 @@ def test_a_prediction_holds_on_another_sample_of_images() -> None:
         right = generator.random(10_000) < 0.8  # as difficult for every seed
         ours, theirs = (generator.choice(right, 1024, replace=False).mean() for _ in range(2))
         accuracies = 100 * ours + generator.normal(0, 0.8, 21)
-        width = prediction(list(accuracies[:20]), {**ZO, "angle": 30})
+        variance = 2 * sampling_variance([accuracies[:20].mean()], 1024)
+        width = prediction_half_width(list(accuracies[:20]), variance)
         assert width is not None
         published = accuracies[20] + 100 * (theirs - ours)
         fits += abs(published - accuracies[:20].mean()) <= width
@@ -190,7 +190,7 @@ def test_the_smallest_and_the_largest_gap_are_those_of_each_seed() -> None:
         found, expected = finding(Gaps(pairs, pick), records), estimate(by_seed)  # type: ignore[arg-type]
         assert found.ours == pytest.approx(expected.mean)
         assert found.interval == pytest.approx(expected.interval)
-        assert found.prediction == pytest.approx(prediction(by_seed, ZO))
+        assert found.prediction == pytest.approx(prediction_half_width(by_seed))
     assert finding(Gaps(pairs), [*records[:6], *seeds(BP, 0.9)]).interval is None
 
 
@@ -223,6 +223,9 @@ def test_a_gap_compares_groups_of_one_engine_where_it_can() -> None:
     found = finding(order(ZO, CLS2), records)
     assert found.ours == pytest.approx(5.0)
     assert (found.n_seeds, found.engine) == (2, "torch")
+    one = [*trained(ZO, "native", 0.7, 0.7, 0.7), *trained(CLS2, "torch", 0.8, 0.8, 0.8)]
+    found = finding(order(ZO, CLS2), [*one, *trained(ZO, "torch", 0.75)])
+    assert (found.n_seeds, found.engine) == (3, "native and torch")  # one seed displaces no three
 
 
 def test_a_large_gap_that_the_seeds_do_not_settle_decides_an_order() -> None:
@@ -414,8 +417,26 @@ def test_the_order_of_rotated_accuracies_includes_the_choice_of_the_images() -> 
     ]
     found = finding(order(low, high), records)
     seeds = estimate([10.0, 12.0, 8.0]).interval
-    images = 1.96 * 100 * math.sqrt(0.1 * 0.9 / 1024 * (1 - 1024 / 10_000))
+    images = 1.96 * 100 * math.sqrt(one_sample(0.8) + one_sample(0.9))
     assert found.interval == pytest.approx(math.hypot(seeds, images), rel=1e-4)
+
+
+def test_independent_errors_have_the_variance_of_a_difference_and_common_ones_a_smaller() -> None:
+    generator = np.random.default_rng(0)
+    expected = sampling_variance([80.0, 85.0], 1024)
+    for shared, least, most in ((0.0, 0.85, 1.15), (0.8, 0.0, 0.5)):
+        differences = []
+        for _ in range(1000):
+            common, *own = generator.random((3, 10_000))
+            by_common = generator.random(10_000) < shared
+            right = [
+                np.where(by_common, common, one) < p
+                for one, p in zip(own, (0.80, 0.85), strict=True)
+            ]
+            drawn = generator.choice(10_000, 1024, replace=False)
+            low, high = (one[drawn].mean() - one.mean() for one in right)
+            differences.append(100 * (high - low))
+        assert least * expected < statistics.variance(differences) < most * expected
 
 
 def test_only_the_highest_profile_of_one_engine_makes_the_range() -> None:

@@ -89,22 +89,6 @@ def test_runs_that_differ_in_more_than_the_answer_are_not_compared() -> None:
         effects(records)
 
 
-def test_summary_names_differences_of_one_sign() -> None:
-    records = [
-        run([0.3, 0.5]),
-        run([0.2, 0.4], **EXACT),
-        run([0.4, 0.4], **V1),
-        run([0.3, 0.4], precision="int8_star"),  # no difference in the first epoch
-    ]
-    assert choices.summary(records) == (
-        "Differences that keep their sign over all epochs (1 of 3): "
-        "restore exact, Full ZO on MNIST (-10.00 points at the end)."
-    )
-    others = [records[0], *records[2:]]
-    nothing = "Differences that keep their sign over all epochs: none of 2."
-    assert choices.summary(others) == nothing
-
-
 RESTORES = [
     run([0.3, 0.5], restores=[(1, 100), (0, 300)]),
     run([0.3, 0.5], restores=[(3, 100), (4, 300)], seed=1),

@@ -136,16 +136,10 @@ def restored(records: Sequence[Record]) -> "Iterator[tuple[str, SeedGroup]]":
     They count the perturbed weights that were clipped, and so were not restored in place; with
     ``restore="exact"``, the weights that would not have been restored.
     """
-    from repro.claims.trained import SeedGroups
-
-    groups = SeedGroups(records)
-    answers = {RESTORE.base: {}, **{value: RESTORE.changes_to(value) for value in RESTORE.values}}
-    for dataset in DATASETS:
-        for method in RESTORE.methods:
-            for answer, changed in answers.items():
-                point = {"dataset": dataset, "method": method, **DEFAULTS, **changed}
-                if (group := groups.get(point)) is not None:
-                    yield answer, group
+    for one in effects(records):
+        if one.axis is RESTORE:
+            for variant in (one.base, *one.others):
+                yield str(variant.value), variant.group
 
 
 def shares(group: "SeedGroup") -> tuple[list[float], float]:
@@ -208,22 +202,6 @@ def clipped_weights_table(records: Sequence[Record]) -> "pd.DataFrame":
         }
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def summary(records: Sequence[Record]) -> str:
-    """Return a sentence that names the differences with the same sign after every epoch."""
-    found, named = _pairs(records), []
-    for one, variant in found:
-        gains, of = one.gain_by_epoch(variant), _names(one.base.group)
-        if min(gains) > 0 or max(gains) < 0:
-            named.append(
-                f"{one.axis.name} {variant.value}, {of['method']} on {of['data set']} "
-                f"({one.gain(variant).text('+')} points at the end)"
-            )
-    sentence = "Differences that keep their sign over all epochs"
-    if not named:
-        return f"{sentence}: none of {len(found)}."
-    return f"{sentence} ({len(named)} of {len(found)}): {'; '.join(named)}."
 
 
 def _pairs(records: Sequence[Record]) -> "list[tuple[AxisComparison, Variant]]":

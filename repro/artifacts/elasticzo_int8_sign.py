@@ -366,7 +366,7 @@ ARTIFACT = Artifact(
             "Share of steps at which two rules give the same sign, by epoch, for each data set "
             "and method; dotted: share of steps with equal integer losses"
         ),
-        "batches": "Share of right signs in runs of six epochs on MNIST, by batch size and method",
+        "batches": "Share of right signs in runs of six epochs, by data set, batch size and method",
     },
     findings=findings,
     selector_fields=("datasets", "methods", "batches", "r_maxes", "seeds"),

@@ -7,7 +7,8 @@ Deviations from the paper:
    are lost, too. For fine-tuning in integers the batch size was searched for; it was set to 32 in
    float32, and to 256 for pre-training in integers.
 2. It is not known which 1,024 + 1,024 images the paper rotates. We use a uniform sample, drawn once
-   and the same in every run.
+   and the same in every run. The intervals contain the choice of the test images, but not that of
+   the training images.
 3. Adam's learning rate in pre-training is not in our copy of the paper. We use 1e-3 with batches of
    32.
 4. In fine-tuning the schedules of the integer methods (new phases at 20 and 50 of 100 epochs) are

@@ -32,7 +32,7 @@ class Claim:
     unit: str
     """Unit of ``published`` and of our value: ``x`` for a ratio, ``GB`` for 1e9 bytes, ``MiB`` and
     ``KiB`` for 2**20 and 2**10, ``%`` for per cent, ``points`` for percentage points between
-    accuracies, ``s`` for seconds, ``nats`` for losses, ``billion`` for parameters."""
+    accuracies, ``nats`` for losses, ``settings`` for their number, ``billion`` for parameters."""
     basis: Basis
     digits: int = 0
     """Decimals that the paper prints; ours is rounded to as many before the comparison."""

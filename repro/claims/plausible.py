@@ -19,7 +19,7 @@ from repro.claims.quantity import Accuracy, Gaps, Key, key
 from repro.claims.verdict import TRAINED_PROFILE
 from repro.core.validation import CLOUD_POINTS
 from repro.measurement.lengths import course_of
-from repro.measurement.records import Record, of_kind, rank
+from repro.measurement.records import Record, of_kind
 
 _CELL = ("dataset", "angle", "precision", "method")
 _IMAGES = ("images", "turn", "interpolation")
@@ -37,16 +37,14 @@ def plausible_ranges(records: Iterable[Record]) -> dict[str, Range]:
     An accuracy has one value for each group of settings. A gap between two cells has one value for
     each choice of test images and of the network before fine-tuning, which both cells share.
 
-    Only the highest profile counts, and of the engines that trained a group the one with the most
-    runs. Runs of PointNet on fewer points, or for fewer epochs, than the paper may have used do not
-    count.
+    Only runs of the published length count, and of the engines that trained a group the one with
+    the most runs. Runs of PointNet on fewer points, or for fewer epochs, than the paper may have
+    used do not count.
     """
-    every = list(records)
-    highest = max((rank(record.profile) for record in every), default=0)
     accuracies: dict[Key, dict[Key, dict[str, list[float]]]] = {}
-    for record in every:
+    for record in records:
         point = record.point
-        if rank(record.profile) < highest:
+        if record.profile != TRAINED_PROFILE:
             continue
         if _RULED_OUT.items() <= point.items() or _is_cut(record.metrics["settings"]):
             continue

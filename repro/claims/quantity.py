@@ -28,7 +28,8 @@ class Gaps:
     """The subtracted cell, and the cell it is subtracted from."""
     pick: Literal["smallest", "largest", "least certain"] = "smallest"
     """Which of the gaps counts: the smallest or largest of each seed; or the least certain by all
-    seeds, whose interval reaches farthest below 0."""
+    seeds: one whose whole interval is below 0, else the one whose interval reaches farthest below
+    0."""
 
 
 Quantity = Accuracy | Gaps

@@ -84,6 +84,13 @@ class SeedGroup:
         mine, others = ((group.engine, group.device, group.dataset) for group in (self, other))
         return mine == others
 
+    def unlike(self, other: "SeedGroup") -> str:
+        """Return this group's engine, device, data set and length, if the other's differ."""
+        mine, others = (
+            (one.engine, one.device, one.dataset, f"{one.length} epochs") for one in (self, other)
+        )
+        return ", ".join(own for own, its in zip(mine, others, strict=True) if own != its)
+
     @property
     def profile(self) -> str:
         """Profile of the records."""
@@ -212,8 +219,9 @@ class SeedGroups:
     def pair(self, low: Point, high: Point) -> tuple[SeedGroup | None, SeedGroup | None]:
         """Return the groups that a gap compares: of equal length, with the most seeds in common.
 
-        They are made alike, if any two of the highest profile are: by the same engine, on the same
-        form of the data set. Without groups of equal length they are the leading ones.
+        They are made alike, by the same engine on the same form of the data set, if two such groups
+        have at least half as many seeds in common. Without groups of equal length they are the
+        leading ones.
         """
         lead_low, lead_high = self.get(low), self.get(high)
         if lead_low is None or lead_high is None:
@@ -224,10 +232,16 @@ class SeedGroups:
             if (a.length, a.profile, b.profile) == (b.length, lead_low.profile, lead_high.profile)
         ]
 
+        def common(pair: tuple[SeedGroup, SeedGroup]) -> int:
+            return len({*pair[0].seeds} & {*pair[1].seeds})
+
+        most = max(map(common, pairs), default=0)
+
         def preference(pair: tuple[SeedGroup, SeedGroup]) -> tuple[bool, bool, int, int]:
             a, b = pair
+            alike = a.made_like(b) and 2 * common(pair) >= most
             leading = a.made_like(lead_low) and b.made_like(lead_high)
-            return a.made_like(b), leading, len({*a.seeds} & {*b.seeds}), a.length
+            return alike, leading, common(pair), a.length
 
         return max(pairs, key=preference, default=(lead_low, lead_high))
 
@@ -291,33 +305,43 @@ def seeds_text(seeds: Iterable[RunSeed]) -> str:
     return format_numbers(seed for seed in seeds if seed is not None)
 
 
-def sampling_variance(share: float, images: int | None) -> float:
-    """Return the variance of the difference that two samples of test images make.
+def sampling_variance(accuracies: Iterable[float], images: int | None) -> float:
+    """Return the variance that the choice of the test images makes, in squared percentage points.
 
-    All our seeds are evaluated on one sample of n of the N test images, the paper's network on
-    another. Each sample shifts a percentage by a variance of ``p (1 - p) / n``, times 1 - n / N as
-    the images are drawn without replacement. The result, twice that, is in squared percentage
-    points. For a difference of two accuracies on the same images it is a lower bound, reached if
-    one method is right on every image on which the other is.
+    A sample of n of the N test images shifts an accuracy of p by a variance of ``p (1 - p) / n``,
+    times 1 - n / N as the images are drawn without replacement.
+
+    Args:
+        accuracies: an accuracy in per cent, or two whose difference is taken. The records do not
+            say which images are classified rightly, so both are taken as independent. Networks
+            mostly fail on the same images, so the variance is rather too large.
+        images: n; ``None`` if all test images are used.
     """
-    p = min(abs(share) / 100, 1.0)
-    return 2e4 * p * (1 - p) / images * (1 - images / TEST_IMAGES) if images else 0.0
+    shares = [accuracy / 100 for accuracy in accuracies]
+    total = sum(p * (1 - p) for p in shares)
+    return 1e4 * total / images * (1 - images / TEST_IMAGES) if images else 0.0
 
 
-def prediction(values: Sequence[float], point: Point) -> float | None:
+def prediction(values: Sequence[float], groups: Sequence[SeedGroup]) -> float | None:
     """Return the half-width of the 95 % prediction interval for one further run, in the same unit.
 
-    For rotated images it includes the choice of the test images: our sample and the paper's.
+    For rotated images it includes the choice of the test images: all our seeds are evaluated on one
+    sample, the paper's network on another.
 
     Args:
         values: accuracies or differences in per cent, one for each seed.
-        point: coordinates of the group, or of either group of a difference.
+        groups: the group of the accuracies, or the two groups of a difference.
 
     Returns:
         ``None`` for one seed.
     """
-    images = SAMPLED_IMAGES if "angle" in point else None
-    return prediction_half_width(values, sampling_variance(fmean(values), images))
+    return prediction_half_width(values, 2 * _of_images(groups))
+
+
+def _of_images(groups: Sequence[SeedGroup]) -> float:
+    """Return the ``sampling_variance`` of a group's accuracy, or of the difference of two."""
+    images = SAMPLED_IMAGES if "angle" in groups[0].point else None
+    return sampling_variance([fmean(group.last.values()) for group in groups], images)
 
 
 def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
@@ -334,13 +358,7 @@ def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
     for other in groups.others(quantity.point):
         if other.evaluated:
             mean = estimate(list(other.last.values())).mean
-            names = (
-                (other.engine, group.engine),
-                (other.device, group.device),
-                (other.dataset, group.dataset),
-                (f"{other.length} epochs", f"{group.length} epochs"),
-            )
-            others[", ".join(name for name, leads in names if name != leads)] = mean
+            others[other.unlike(group)] = mean
             if other.made_like(group):
                 by_length[other.length] = mean
     ends = min(by_length.values()), max(by_length.values())
@@ -349,7 +367,7 @@ def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
         bootstrap=bootstrap_interval([list(group.last.values())], itemgetter(0)),
         others=others,
         plausible=ends if len(by_length) > 1 else None,
-        **_predictions(group.last, group.best, group.point),
+        **_predictions(group.last, group.best, [group]),
     )
 
 
@@ -395,13 +413,12 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
         return Finding(claim_id, None, f"no seed has all of {'; '.join(gap.name for gap in gaps)}")
     sides = [side for gap in gaps for side in gap.sides]
     found = _finding(claim_id, what, last, sides, lowest)
-    if found.interval is not None and "angle" in sides[0].point:
-        # the order on all images, of which ours are one sample
-        images = sampling_variance(fmean(last.values()), SAMPLED_IMAGES) / 2
+    if found.interval is not None:  # the order on all images, of which ours are one sample
+        images = max(_of_images(gap.sides) for gap in gaps)
         found = replace(found, interval=math.hypot(found.interval, NORMAL_QUANTILE * images**0.5))
     return replace(
         found,
-        **_predictions(last, best, sides[0].point),
+        **_predictions(last, best, gaps[0].sides),
         p_value=p_value,
         bootstrap=_bootstrap(gaps, last),
     )
@@ -419,11 +436,11 @@ def _picked(gaps: Sequence[BySeed], pick: str) -> BySeed:
     return {seed: choose(gap[seed] for gap in gaps) for seed in common}
 
 
-def _predictions(last: BySeed, best: BySeed, point: Point) -> dict[str, Any]:
+def _predictions(last: BySeed, best: BySeed, groups: Sequence[SeedGroup]) -> dict[str, Any]:
     """Return the value at the best epochs, and the prediction intervals at last and best epochs."""
     found: dict[str, Any] = {"best": estimate(list(best.values())).mean}
     for name, by_seed in (("prediction", last), ("best_prediction", best)):
-        found[name] = prediction(list(by_seed.values()), point)
+        found[name] = prediction(list(by_seed.values()), groups)
     return found
 
 

@@ -65,8 +65,13 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def engine(self) -> str:
-        """The engine that trained it, ``native`` or ``torch``; ``torch`` without training."""
-        return str(self.metrics.get("trained", {}).get("engine", "torch"))
+        """The engine that trained it, or the network that it evaluates: ``native`` or ``torch``.
+
+        It is ``torch`` without training.
+        """
+        settings = self.metrics.get("settings")
+        of_settings = settings.get("engine", "torch") if isinstance(settings, dict) else "torch"
+        return str(self.metrics.get("trained", {}).get("engine", of_settings))
 
     @property
     def processor(self) -> str:

@@ -63,8 +63,8 @@ OF_LONG_CLOUDS = (
     Axis("learning rate", "lr", (0.002, 0.128), ("full_bp",)),
     Axis("epsilon", "eps", (1e-3,), ("full_zo",)),
 )
-"""The values of ``OF_CLOUDS`` with which short runs differ most from Table 1's setting: lower for
-Full BP, higher for Full ZO."""
+"""Values of ``OF_CLOUDS``: the learning rates with which short runs of Full BP fell furthest below
+Table 1's setting, and the epsilon with which those of Full ZO rose furthest above it."""
 CAUSES = tuple(
     {
         axis.setting: axis

@@ -17,13 +17,18 @@ from repro.measurement.records import Record
 
 
 def by_cause(records: Sequence[Record]) -> pd.DataFrame:
-    """Return last-epoch accuracies by value for each cell and cause, and the published one."""
+    """Return accuracies by value for each cell and cause, and the published one.
+
+    They are those after the last epoch; for runs from scratch those after the best one follow.
+    """
     return pd.DataFrame(
         {
             "row": _name(one.row),
             "cause": one.axis.name,
             "accuracy by value (%)": "; ".join(
-                f"{_label(v)}: {v.last.text()}" for v in one.variants
+                f"{_label(v)}: {v.last.text()}"
+                + ("" if "angle" in one.row else f" (best {v.best.text()})")
+                for v in one.variants
             ),
             "published": _published(one.published),
             "seeds": _seeds(variant.last for variant in one.variants),
@@ -55,23 +60,6 @@ def gains_in_integers(records: Sequence[Record]) -> pd.DataFrame:
             found = [100 * (curve[-1] - curve[0]) for curve in curves if curve]
             column[name] = estimate(found).text("+")
     return pd.DataFrame(columns).rename_axis("setting").reset_index().fillna("")
-
-
-def best_epochs(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the accuracy of runs from scratch after the last and after the best epoch."""
-    return pd.DataFrame(
-        {
-            "row": _name(one.row),
-            "cause": one.axis.name,
-            "value": _label(variant),
-            "last epoch (%)": variant.last.text(),
-            "best epoch (%)": variant.best.text(),
-            "published": _published(one.published),
-        }
-        for one in comparisons(records)
-        if "angle" not in one.row
-        for variant in one.variants
-    )
 
 
 def long_point_clouds(records: Sequence[Record], table_1: Sequence[Record]) -> pd.DataFrame:

@@ -6,7 +6,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from repro.artifacts.shared.savings import SIZES, at, device_of, of_one_device, pairs
+from repro.artifacts.shared.savings import QUOTED, SIZES, at, device_of, of_one_device, pairs
+from repro.claims.index import CLAIMS
 from repro.core.units import format_bytes
 from repro.measurement.records import Record, of_kind
 from repro.memory.analytic import sizes_of
@@ -28,26 +29,8 @@ BP_LABELS = {"bp": "BP without checkpointing", "bp_checkpoint": "BP with checkpo
 """The figure's rows of panels."""
 
 
-class PrintedRatio(NamedTuple):
-    """A ratio that section 2.4 prints."""
-
-    value: float
-    at: int
-    """The value on the axis at which the paper gives it."""
-    moved_to: int | None = None
-    """The value at which the recovered equations give it, if another."""
-
-
-PRINTED: dict[tuple[str, str], tuple[PrintedRatio, ...]] = {
-    ("bp", "context"): (PrintedRatio(25, 32768, RECOVERED.long_context),),
-    ("bp", "layers"): (PrintedRatio(1.2, 1), PrintedRatio(4.23, 100)),
-    ("bp", "hidden"): (PrintedRatio(24, 512),),
-    ("bp_checkpoint", "context"): (PrintedRatio(5, 32768, RECOVERED.long_context),),
-    ("bp_checkpoint", "layers"): (PrintedRatio(2.28, 17), PrintedRatio(2.17, 100)),
-    ("bp_checkpoint", "hidden"): (PrintedRatio(5, 512),),
-}
-"""Printed ratios by method and axis. The paper gives 2.28 "at lower L"; we put it at the L of the
-largest ratio."""
+_PEAK_DEPTH = 17
+"""Where the saving that the paper prints "at lower L" (A6) is drawn: the L of the largest ratio."""
 _LARGEST_DEPTH = 100
 _COLOURS = {"bp": ORANGE, "bp_checkpoint": ORANGE, "mezo": BLUE, "forward": BLUE}
 _FILLED: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none"}
@@ -129,17 +112,25 @@ def _ratio_panel(
             _label_powers_of_two(panel, values)
     for point in points.itertuples():
         panel.plot(getattr(point, axis), point.ratio, **_RATIOS[point.attention])
-    for number in PRINTED[method, axis]:  # each with its number where the lines leave room
-        panel.plot(number.at, number.value, **_STAR, zorder=4)
-        offset, align, at = (8, 4), "left", number.at
-        if number.moved_to is not None:
-            panel.plot(number.moved_to, number.value, **_STAR, markerfacecolor="none", zorder=4)
-            offset, align, at = (-9, -3), "right", number.moved_to
-        elif number.at == _LARGEST_DEPTH:
+    printed_at = [("A6", _PEAK_DEPTH)] if (method, axis) == ("bp_checkpoint", "layers") else []
+    printed_at += [
+        (claim_id, quoted.value)
+        for claim_id, quoted in QUOTED.items()
+        if (quoted.method, quoted.axis) == (method, axis)
+    ]
+    for claim_id, place in printed_at:  # each with its number where the lines leave room
+        ratio, place_of_number = CLAIMS[claim_id].published, place
+        panel.plot(place, ratio, **_STAR, zorder=4)
+        offset, align = (8, 4), "left"
+        if axis == "context":
+            place_of_number = RECOVERED.long_context
+            panel.plot(place_of_number, ratio, **_STAR, markerfacecolor="none", zorder=4)
+            offset, align = (-9, -3), "right"
+        elif place == _LARGEST_DEPTH:
             offset, align = (0, -14), "right"
         panel.annotate(
-            f"{number.value:g}×",  # noqa: RUF001
-            (at, number.value),
+            f"{ratio:g}×",  # noqa: RUF001
+            (place_of_number, ratio),
             xytext=offset,
             textcoords="offset points",
             ha=align,

@@ -16,7 +16,12 @@ _NO_PARTS = (_PEAK, "formula_bytes")
 
 
 def parameters(records: Sequence[Record]) -> pd.DataFrame:
-    """Return the real model's parameters by part, their sum and the formula's count."""
+    """Return the real model's parameters by part, their sum and the formula's count.
+
+    The table is empty if a run left out the equations.
+    """
+    if not any(of_kind(records, "parameters")):
+        return pd.DataFrame()
     record = single(records, "parameters")
     table: dict[str, int] = record.metrics["table"]
     total = sum(table.values())

@@ -36,7 +36,11 @@ def findings(slug: str, records: Iterable[Record]) -> list[Finding]:
 def _finding(claim: Claim, comparison: MemoryQuantity, estimates: Estimates) -> Finding:
     values = _values(comparison.measure, comparison.pairs, claim.basis, estimates)
     if len(values) < len(comparison.pairs):
-        return Finding(claim.id, None, "the run does not have the paper's batch sizes and methods")
+        return Finding(
+            claim.id,
+            None,
+            "the run lacks a step of this comparison; run all batches and methods, and the engine",
+        )
     pick = min if comparison.pick == "smallest" else max
     chosen = pick(values, key=lambda number: values[number])
     pair = comparison.pairs[chosen]

@@ -1,6 +1,7 @@
 """Pair the simulated or measured steps of BP and MeZO, for figures, tables and findings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -12,15 +13,29 @@ from repro.memory.shape import LLAMA2_7B
 SIZES = {"context": "context length N", "layers": "layers L", "hidden": "hidden dimension D"}
 """The sizes of a decoder that vary, one at a time, and their labels in figures."""
 SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
+
+
+class Quoted(NamedTuple):
+    """A saving that the paper prints, at one value of an axis."""
+
+    method: Literal["bp", "bp_checkpoint"]
+    axis: str
+    value: int
+    recovered_at: int | None = None
+    """The value at which the recovered equations give the printed number, where the printed ones do
+    not."""
+
+
 QUOTED = {
-    "A2": ("bp", "context", 32768),
-    "A3": ("bp_checkpoint", "context", 32768),
-    "A4": ("bp", "layers", 1),
-    "A5": ("bp", "layers", 100),
-    "A6": ("bp_checkpoint", "layers", 100),
-    "A7": ("bp", "hidden", 512),
+    "A2": Quoted("bp", "context", 32768, 16384),
+    "A3": Quoted("bp_checkpoint", "context", 32768),
+    "A4": Quoted("bp", "layers", 1, 1),
+    "A5": Quoted("bp", "layers", 100, 100),
+    "A6-L100": Quoted("bp_checkpoint", "layers", 100, 100),
+    "A7": Quoted("bp", "hidden", 512, 512),
+    "A7-checkpointed": Quoted("bp_checkpoint", "hidden", 512),
 }
-"""Kind of BP, axis and value on it of each quoted saving; the other sizes are Llama 2 7B's."""
+"""The quoted savings by their claims; the other sizes are Llama 2 7B's."""
 WHERE = [*SIZES, "attention", "dtype"]
 _METRICS = ("peak", "parameters", "step", "formula")
 
@@ -83,12 +98,15 @@ def findings(
         eager = sum(points["attention"] == "eager")
         why = f"smallest of {eager} {basis} pairs of steps, if the model grows in depth"
         yield by_kernel(f"A1-{basis}", smallest, why)
-    for name, (method, size, value) in QUOTED.items():
-        of_7b = {n: getattr(LLAMA2_7B, n) for n in SIZES}
-        here = at(points, of_7b | {size: value, "method": method}).set_index("attention")
-        if f"{name}-{basis}" in CLAIMS and len(here):
+    of_7b = {name: getattr(LLAMA2_7B, name) for name in SIZES}
+    for claim in CLAIMS.values():
+        if claim.basis != basis or claim.same_as not in QUOTED:
+            continue
+        method, axis, value, _ = QUOTED[claim.same_as]
+        here = at(points, of_7b | {axis: value, "method": method}).set_index("attention")
+        if len(here):
             why = reason(here.loc["eager"]) if "eager" in here.index else ""
-            yield by_kernel(f"{name}-{basis}", here["ratio"].to_dict(), why)
+            yield by_kernel(claim.id, here["ratio"].to_dict(), why)
 
 
 def of_one_device(records: Iterable[Record]) -> list[Record]:

@@ -71,9 +71,7 @@ def runs(records: Sequence[Record]) -> pd.DataFrame:
             name = ", ".join((*headings(column), ROW_LABELS[method]))
             rows[name] = _row(group)
             for other in groups.others(point):
-                rows[f"{name} ({other.engine}, {other.dataset}, {other.length} epochs)"] = _row(
-                    other
-                )
+                rows[f"{name} ({other.unlike(group)})"] = _row(other)
     table = pd.DataFrame(list(rows.values()), index=list(rows))
     table = table.rename(columns={"train_items": "training items, at most"})
     usual = {"engine": {"torch"}, "data set": {""}, "augmentation": {""}}
@@ -122,7 +120,7 @@ def score(name: str, published: float | None, group: SeedGroup) -> Score:
         name,
         published,
         fmean(group.last.values()),
-        prediction(list(group.last.values()), group.point),
+        prediction(list(group.last.values()), [group]),
         fmean(group.best.values()) if group.is_trained else None,
         group.profile,
         tuple(group.last.values()),
