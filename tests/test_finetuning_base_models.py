@@ -114,3 +114,12 @@ def test_weights_in_the_cache_of_the_hub_need_no_hub(
 def test_a_missing_directory_is_not_looked_for_on_the_hub() -> None:
     with pytest.raises(UsageError, match=r"model \./absent: there is no such file or directory"):
         load_config("./absent")
+
+
+def test_a_model_with_more_than_text_is_refused(tmp_path: Path) -> None:
+    """Its vision tower would be trained, too, and the planner counts the text part alone."""
+    from transformers import AutoConfig
+
+    AutoConfig.for_model("gemma3").save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match="gemma3 has more than a text part"):
+        load_config(str(tmp_path))

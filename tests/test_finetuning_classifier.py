@@ -25,7 +25,7 @@ from transformers.pytorch_utils import Conv1D
 
 from made_up import fine_tuning
 from reading import HostReads
-from repro.core.errors import UsageError
+from repro.core.errors import ReproError, UsageError
 from repro.core.names import Dtype
 from repro.finetuning.arms import ARMS, Arm
 from repro.finetuning.base_models import random_model
@@ -103,7 +103,7 @@ def test_a_model_with_more_than_an_output_layer_is_refused(head: str, dtype: Dty
 def test_a_model_whose_logits_are_no_numbers_is_refused() -> None:
     network = model("llama")
     network.get_input_embeddings().weight.data[:] = torch.nan
-    with pytest.raises(UsageError, match="logits from its output layer differ by nan"):
+    with pytest.raises(ReproError, match="the logits of LlamaForCausalLM are not finite"):
         AnswerClassifier(network, ANSWERS)
 
 

@@ -470,6 +470,7 @@ def test_nodes_must_be_alike_and_have_the_code_that_is_here(here: Environment) -
     for changes, message in (
         ({"source_sha256": "other"}, "b:1: hash of the source is other, here "),
         ({"versions": here.versions | {"torch": "0.1"}}, "b:1: version of torch is 0.1, here "),
+        ({"versions": here.versions | {"own": "1"}}, "b:1: version of own is 1, here absent"),
         ({"cpu": "another"}, "b:1: processor is another, on a:1 of the nodes"),
         ({"gpu": "one"}, "b:1: GPU is one, on a:1"),
     ):

@@ -175,10 +175,12 @@ def cluster(address: str, *, threads: int, gpus: float) -> Iterator[ClusterExecu
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a new cluster sends no usage reports
     try:
         ray.init(address, log_to_driver=True, logging_level="warning")
-    except (ConnectionError, ValueError, ray.exceptions.AuthenticationError) as error:
+    # RuntimeError: the cluster has another version of Ray or Python
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.AuthenticationError) as error:
         raise UsageError(
             f"no Ray cluster at --address {address} ({error}); start one with `ray start --head`, "
-            "give --address local, or set RAY_AUTH_MODE=token if the cluster requires a token"
+            "give --address local, install the cluster's versions, or set RAY_AUTH_MODE=token if "
+            "the cluster requires a token"
         ) from error
     try:
         yield _executor(threads, gpus)
@@ -273,9 +275,8 @@ def run_job(
 
 def states_of(run: NetworkRun, store: CheckpointStore) -> Iterator[tuple[NetworkRun, bytes]]:
     """Yield the stored states of a run, perhaps of a shorter one, and of those it starts from."""
-    with store.locked(run):
-        store.continue_shorter(run)
-    state = store.checkpoint(run).read()
+    # without the run's lock, for which this would wait until another process has trained it
+    state = store.furthest(run).read()
     if state is not None:
         yield run, state
     if run.start:
@@ -298,7 +299,7 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
     first_name, first = next(iter(nodes.items()))
     of_code, of_machine = Node(driver, "").facts(), first.facts()
     problems = [
-        f"{name}: {fact} is {value}, {where} {wanted[fact]}"
+        f"{name}: {fact} is {value}, {where} {wanted.get(fact, 'absent')}"
         for is_code, where, wanted in (
             (True, "here", of_code),
             (False, f"on {first_name}", of_machine),
@@ -306,7 +307,7 @@ def require_alike(nodes: Mapping[str, Node], driver: Environment) -> Environment
         for name, node in nodes.items()
         for fact, value in node.facts().items()
         # the driver, which may be another kind of machine, has only the code in common
-        if fact.startswith(("hash", "version")) is is_code and value != wanted[fact]
+        if fact.startswith(("hash", "version")) is is_code and value != wanted.get(fact)
     ]
     if problems:
         raise ReproError(

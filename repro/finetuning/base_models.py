@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.core.errors import ReproError
+from repro.core.errors import ReproError, UsageError
 from repro.core.names import Dtype
 from repro.measurement.device import Device
 from repro.models.pretrained import (
@@ -53,6 +53,7 @@ def load_config(name: str) -> "PreTrainedConfig":
     A model of the catalogue and a GGUF file are converted first, if they have not been.
 
     Raises:
+        UsageError: the model has a part for images or sound.
         UsageError, ReproError: as ``load_pretrained``.
     """
     from transformers import AutoConfig
@@ -64,6 +65,11 @@ def load_config(name: str) -> "PreTrainedConfig":
     place = transformers_name(name)
     with explained(place):
         config: PreTrainedConfig = AutoConfig.from_pretrained(place)
+    if config.get_text_config() is not config:
+        raise UsageError(
+            f"model {name}: {config.model_type} has more than a text part, and all of it would be "
+            "trained; give a model of text alone"
+        )
     return config
 
 

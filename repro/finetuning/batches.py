@@ -145,7 +145,7 @@ class Sampler:
 
     def _shuffled(self, epoch: int) -> Iterator[Indices]:
         # so far apart that the epochs and windows of two seeds share no draw; within a seed the
-        # batches of a window are ordered by the draw of a later epoch, of which they see the start
+        # batches of a window are ordered by the draw of this epoch or a later one
         draw = self._seed * 1_000_003 + epoch
         order = self._items[permutation(len(self._items), draw)]
         whole = len(order) // self._size * self._size

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 
-from repro.core.errors import UsageError
+from repro.core.errors import ReproError, UsageError
 from repro.data.text.tokens import Tokens
 from repro.finetuning.batches import Batch
 from repro.models.training_mode import evaluating, unpacked
@@ -15,6 +15,7 @@ from repro.models.training_mode import evaluating, unpacked
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+NOT_FINITE = "{} are not finite: use float32 or bfloat16, and check the model's weights"
 _TOLERANCE = 0.05
 """Largest difference from the model's own logits, relative to them; bfloat16 rounds by 0.4 %."""
 
@@ -64,6 +65,7 @@ class AnswerClassifier:
 
         Raises:
             UsageError: they differ.
+            ReproError: the model's own are not finite.
         """
         if any(p.is_meta or isinstance(p, FakeTensor) for p in self.model.parameters()):
             return  # without values, as when memory is planned
@@ -72,6 +74,8 @@ class AnswerClassifier:
         with evaluating(self.model), unpacked():
             own = self.model(input_ids=tokens, use_cache=False).logits[:, -1]
             found = self._next_logits(Batch(tokens, last, last))
+        if not bool(own.isfinite().all()):
+            raise ReproError(NOT_FINITE.format(f"the logits of {type(self.model).__name__}"))
         gap, size = float((found - own).abs().max()), float(own.abs().max())
         if not gap <= _TOLERANCE * size:  # also if they are not numbers
             raise UsageError(

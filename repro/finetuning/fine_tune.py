@@ -59,7 +59,7 @@ def language_training(run: LanguageModelRun) -> Training[Batch]:
     )
     model = placed(pretrained.model, run.device)
     # before the learner adds adapters, as a replay compares it
-    base = weights_sha256(model.parameters())
+    base = None if run.tuning else weights_sha256(model.parameters())
     learner = LanguageModelLearner(model, items.train.answers, run)
     data = Prompts(items, run)
     flops = None if run.tuning else step_flops(run.arm, run.model, run.batch)

@@ -22,7 +22,7 @@ from repro.data.text.tasks import get_task
 from repro.data.text.tokens import TokenisedSplit
 from repro.finetuning.base_models import load_base, placed
 from repro.finetuning.batches import collate, in_order, padded_width, places_by_length
-from repro.finetuning.classifier import AnswerClassifier
+from repro.finetuning.classifier import NOT_FINITE, AnswerClassifier
 from repro.finetuning.items import load_items
 from repro.measurement.device import Device, require_device
 
@@ -155,10 +155,7 @@ def answer_logits(
     logits[places_by_length(split.lengths(context), items)] = torch.cat(found).cpu()
     wrong = int((~logits.isfinite()).any(1).sum())
     if wrong:  # of such logits, argmax takes the first answer
-        raise ReproError(
-            f"the logits of {wrong} of {len(items)} prompts are not finite: evaluate in float32 "
-            "or bfloat16, and check the model's weights"
-        )
+        raise ReproError(NOT_FINITE.format(f"the logits of {wrong} of {len(items)} prompts"))
     return logits
 
 

@@ -85,8 +85,8 @@ PRE_TRAINING = FloatSettings(lr=1e-3, rule="adam")
 def family(task: str) -> str:
     """Return the key of a task's hyperparameters.
 
-    The two angles of a rotated set share their hyperparameters, and so do the forms of ModelNet40
-    and its substitutes.
+    The two angles of a rotated set share their hyperparameters, and so do ``modelnet40`` and
+    ``modelnet40_points``, and all other sets of clouds.
     """
     found = vision_task(task)
     name = found.recorded_as or found.dataset

@@ -5,8 +5,8 @@ with its schedule.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -25,18 +25,6 @@ from repro.training.loop import Labelled, NetworkLearner
 
 COUNTS = ("steps", "integer_is_float", "exact_is_float", "integer_is_exact", "integer_is_zero")
 """Counts of an epoch: all steps, steps at which two rules agree, and steps with integer g = 0."""
-
-
-@contextmanager
-def _batch_norm_allowed() -> Iterator[None]:
-    """Without the warning that passes differ.
-
-    The published method runs batch norm in training mode, so both passes of a zeroth-order step
-    update its statistics.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PassesDifferWarning)
-        yield
 
 
 class FloatLearner(NetworkLearner):
@@ -78,7 +66,10 @@ class FloatLearner(NetworkLearner):
         inputs, labels = batch
         self.model.train(self._mode)  # an evaluation may have left the other mode
         inputs = self.prepare(inputs)
-        with _batch_norm_allowed() if self._is_first else nullcontext():
+        # the published method runs batch norm in training mode, so both passes of a zeroth-order
+        # step update its statistics
+        allowed = warnings.catch_warnings(action="ignore", category=PassesDifferWarning)
+        with allowed if self._is_first else nullcontext():
             self.optimizer.step(lambda: self.loss(inputs, labels))
         self._is_first = False
         info: StepInfo = self.optimizer.last

@@ -74,7 +74,10 @@ class NetworkLearner(Learner[Labelled]):
 
 @dataclass
 class Curve:
-    """Each list has one number per evaluation; the first evaluates the initial weights."""
+    """Each list has one number per evaluation.
+
+    The first evaluates the initial weights, unless a run is evaluated at its end only.
+    """
 
     seconds: list[float] = field(default_factory=list)
     """Time of the training steps so far; evaluation and saving do not count."""

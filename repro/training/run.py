@@ -150,7 +150,8 @@ class NetworkRun(Checked, TrainingRun):
     settings: Settings
     epochs: int
     seed: Seed
-    """Seed of the initial weights, the order of the items and the perturbations."""
+    """Seed of the initial weights, the order of the items, the perturbations and the
+    augmentation."""
     evaluation: Evaluation = "test"
     train_items: int | None = None
     """Number of training items; by default all."""

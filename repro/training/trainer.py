@@ -26,6 +26,10 @@ class TrainingTask:
     engine: str = field(default_factory=lambda: module_path().parent.name, hash=False)
     """Identifies the on-device engine at the beginning of the command."""
 
+    def __str__(self) -> str:
+        """Return the run's label, for errors."""
+        return self.run.label()
+
 
 def train_run(task: TrainingTask) -> dict[str, Any]:
     """Train a run to its end and return its metrics for a record.
