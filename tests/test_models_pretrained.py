@@ -429,6 +429,19 @@ def test_a_file_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert converted((tmp_path / "model.gguf").rename(tmp_path / "other.gguf")) == first
 
 
+@pytest.mark.parametrize("changed", [("_RULES", 2), ("version", lambda _: "6.0.0")])
+def test_another_conversion_or_transformers_converts_again(
+    changed: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an outdated configuration beside the same weights would be used."""
+    write_gguf("llama", random_model("llama"), tmp_path / "model.gguf")
+    sha256 = sha256_of(tmp_path / "model.gguf")
+    first, known = converted(tmp_path / "model.gguf"), converted(tmp_path / "model.gguf", sha256)
+    monkeypatch.setattr(pretrained, *changed)
+    assert converted(tmp_path / "model.gguf") != first
+    assert converted(tmp_path / "model.gguf", sha256) == known  # of the catalogue, as it was tested
+
+
 @pytest.mark.parametrize("kept", [0, 10, 1000, -1000])
 def test_a_truncated_gguf_file_is_refused(kept: int, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"

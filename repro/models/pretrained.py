@@ -8,6 +8,7 @@ import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,6 +55,8 @@ PRE_TOKENIZERS = (
 )  # fmt: skip
 """Rules by which transformers splits texts as a file of the tokenizer type ``gpt2`` asks for: those
 that it lists (``GGUF_PRE_TOKENIZER_SPLITS``), and those for which its default serves."""
+_RULES = 1
+"""Version of the conversion of GGUF files; with another one a file is converted again."""
 LARGE = 1_000_000_000
 """Number of weights from which a GGUF file's dense form is kept in bfloat16.
 
@@ -149,12 +152,14 @@ def converted(gguf: Path, sha256: str | None = None) -> Path:
     named = sha256 or sha256_of(gguf)
     # no suffix for float32, so that models converted before there was bfloat16 are found
     suffix = "" if dtype == "float32" else f"-{dtype}"
+    if sha256 is None:  # the catalogue's models were compared with an independent reader
+        suffix += f"-{_RULES}-transformers-{version('transformers')}"
     directory = _converted() / f"{named[:16]}{suffix}"
     if directory.is_dir():  # without a lock, so that a cache may be read-only
         return directory
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(directory.with_suffix(".lock")):
+        with FileLock(directory.with_name(f"{directory.name}.lock")):
             if not directory.is_dir():
                 if sha256 is not None and sha256_of(gguf) != sha256:
                     raise ReproError(
@@ -254,31 +259,30 @@ def gguf_config(gguf: Path) -> dict[str, Any]:
     """
     header = read_header(gguf)
     _require_convertible(gguf, header)
-    try:
-        with _alone(gguf) as place:
-            config = _config(place, header)
-    except _OTHER_CAUSES:
-        raise
-    except Exception as error:  # with wrong metadata, transformers and gguf fail in many ways
-        raise ReproError(_unreadable(gguf, error)) from error
-    found: dict[str, Any] = config.to_dict()
+    with _alone(gguf) as place:
+        found: dict[str, Any] = _config(place, header).to_dict()
     return found
-
-
-_OTHER_CAUSES = (ReproError, OSError, MemoryError)
-"""Errors that do not mean that a file is damaged, or that already say so."""
 
 
 @contextmanager
 def _alone(gguf: Path) -> Iterator[Path]:
-    """Yield a link to the file in a directory of its own.
+    """Yield a link to the file in a directory of its own, to be converted by transformers.
 
     transformers takes a tokenizer, or adapters, from the files beside a GGUF file.
+
+    Raises:
+        ReproError: transformers cannot convert it.
     """
     with tempfile.TemporaryDirectory(prefix="repro-gguf-") as directory:
         link = Path(directory) / "model.gguf"
         link.symlink_to(gguf.absolute())
-        yield link
+        try:
+            yield link
+        except (ReproError, OSError, MemoryError):  # say what it is, or are no fault of the file
+            raise
+        except Exception as error:  # with wrong metadata, transformers and gguf fail in many ways
+            reason = " ".join(f"{error}".split()) or type(error).__name__
+            raise ReproError(f"{gguf}: transformers cannot convert it ({reason})") from error
 
 
 def _config(gguf: Path, header: Header) -> "PreTrainedConfig":
@@ -292,34 +296,24 @@ def _config(gguf: Path, header: Header) -> "PreTrainedConfig":
     return config
 
 
-def _unreadable(gguf: Path, error: Exception) -> str:
-    reason = " ".join(f"{error}".split()) or type(error).__name__
-    return f"{gguf}: transformers cannot convert it ({reason})"
-
-
 def _convert(gguf: Path, directory: Path, header: Header, dtype: Dtype) -> None:
     from transformers import AutoTokenizer, GgufConfig
 
-    try:
-        with _alone(gguf) as link:
-            source: dict[str, Any] = {"gguf_file": link.name}
-            model = _complete_model(
-                link.parent,
-                config=_config(link, header),
-                # else transformers may keep the quantised blocks, which cannot be trained
-                quantization_config=GgufConfig(gguf_file=link.name, dequantize=True),
-                dtype=dtype,
-                **source,
-            )
-            _tie_output_layer(model, header)
-            with new_directory(directory) as whole:
-                model.save_pretrained(whole)
-                del model  # the tokenizer needs memory, too
-                AutoTokenizer.from_pretrained(link.parent, **source).save_pretrained(whole)
-    except _OTHER_CAUSES:
-        raise
-    except Exception as error:  # as in ``gguf_config``
-        raise ReproError(_unreadable(gguf, error)) from error
+    with _alone(gguf) as link:
+        source: dict[str, Any] = {"gguf_file": link.name}
+        model = _complete_model(
+            link.parent,
+            config=_config(link, header),
+            # else transformers may keep the quantised blocks, which cannot be trained
+            quantization_config=GgufConfig(gguf_file=link.name, dequantize=True),
+            dtype=dtype,
+            **source,
+        )
+        _tie_output_layer(model, header)
+        with new_directory(directory) as whole:
+            model.save_pretrained(whole)
+            del model  # the tokenizer needs memory, too
+            AutoTokenizer.from_pretrained(link.parent, **source).save_pretrained(whole)
 
 
 def _require_same_weights(config: "PreTrainedConfig", header: Header) -> None:
