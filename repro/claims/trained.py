@@ -306,7 +306,7 @@ def seeds_text(seeds: Iterable[RunSeed]) -> str:
 
 
 def sampling_variance(accuracies: Iterable[float], images: int | None) -> float:
-    """Return the variance that the choice of the test images makes, in squared percentage points.
+    """Return the variance from the choice of test images, in squared percentage points.
 
     A sample of n of the N test images shifts an accuracy of p by a variance of ``p (1 - p) / n``,
     times 1 - n / N as the images are drawn without replacement.

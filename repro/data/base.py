@@ -20,7 +20,7 @@ Value = Array | Path
 
 
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-"""Numbers of the errors that say that the cache has no room: no other source helps."""
+"""Error numbers of a cache without room, where no other source helps."""
 
 
 class SourceUnavailableError(ReproError):

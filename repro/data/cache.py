@@ -209,7 +209,7 @@ def _fetch_from_any(dataset: DataSet, mirror: Path | None) -> None:
 
 
 def _load_sound(name: str, mirror: Path | None) -> Mapping[str, Any]:
-    """Return the content of a set that another is made from; a damaged one is fetched again."""
+    """Return the content of the base of a derived set; a damaged base is fetched again."""
     fetch(name, mirror)
     return load(name)
 

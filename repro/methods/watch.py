@@ -157,7 +157,7 @@ class FirstStep(TorchFunctionMode):
         self._own_versions: list[int] = []
         """Number of in-place changes of each trained parameter before a closure."""
         self._moved: dict[int, None] = {}
-        """Places of the trained parameters that a closure has changed."""
+        """Places of the trained parameters changed by a closure."""
         self._coarse: torch.Tensor | None = None
         """A loss in half precision."""
 

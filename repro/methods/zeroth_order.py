@@ -517,7 +517,7 @@ _FIXED = {
     *("lr", "eps", "clip", "perturbations", "weight_decay", "seed", "restore", "chunk", "noise"),
     *("estimator", "rule", "activations", "partition", "beta", "floor"),
 }
-"""Settings that are fixed when an optimizer is made."""
+"""Settings fixed at construction."""
 _WITHOUT = 20
 """Number of steps in a row without a change of the loss after which there is a warning."""
 

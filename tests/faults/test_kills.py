@@ -35,7 +35,7 @@ def test_leftovers_are_found_by_their_names(tmp_path: Path) -> None:
     for name in (*left, ".hidden", "x.repro-tmp-abcd1234", ".x.previous"):
         (tmp_path / "deep" / name).touch()
     assert {path.name for path in leftovers(tmp_path)} == left
-    # a file that is really being written is one of them
+    # and a file in the middle of a write
     with temporary_file(tmp_path / "written") as (_, written):
         assert {path.name for path in leftovers(tmp_path)} == {*left, written.name}
 

@@ -16,7 +16,7 @@ SYMBOLS = {"context": "N", "layers": "L", "hidden": "D"}
 
 
 class Quoted(NamedTuple):
-    """A saving that the paper prints, at one value of an axis."""
+    """A saving printed in the paper, at one value of an axis."""
 
     method: Literal["bp", "bp_checkpoint"]
     axis: str
