@@ -421,6 +421,32 @@ def test_the_order_of_rotated_accuracies_includes_the_choice_of_the_images() -> 
     assert found.interval == pytest.approx(math.hypot(seeds, images), rel=1e-4)
 
 
+def test_the_images_widen_the_interval_of_the_best_epochs_by_their_own_accuracy() -> None:
+    rotated = {**ZO, "angle": 30}
+    found = finding(Accuracy(rotated), [run(rotated, seed, [0.95, 0.60]) for seed in range(2)])
+    for width, share in ((found.prediction, 0.60), (found.best_prediction, 0.95)):
+        images = 100 * stats.norm.ppf(0.975) * (2 * one_sample(share)) ** 0.5
+        assert width == pytest.approx(images, rel=1e-3)
+
+
+def test_the_least_certain_gap_is_so_with_the_choice_of_the_images() -> None:
+    """By its seeds alone the first gap is less certain: 2.0 +- 0.6 against 2.5 +- 0.25."""
+    low, middle, high = (
+        {**ZO, "angle": 30, "method": method} for method in ("full_zo", "cls2", "cls1")
+    )
+    records = [
+        *seeds(low, 0.975, 0.975, 0.975),
+        *seeds(middle, 0.9925, 0.995, 0.9975),
+    ]
+    other = [
+        *seeds({**high, "method": "none"}, 0.50, 0.50, 0.50),
+        *seeds(high, 0.524, 0.525, 0.526),
+    ]
+    pairs = ((low, middle), ({**high, "method": "none"}, high))
+    found = finding(Gaps(pairs, "least certain"), [*records, *other])
+    assert found.ours == pytest.approx(2.5)
+
+
 def test_independent_errors_have_the_variance_of_a_difference_and_common_ones_a_smaller() -> None:
     generator = np.random.default_rng(0)
     expected = sampling_variance([80.0, 85.0], 1024)
@@ -439,7 +465,7 @@ def test_independent_errors_have_the_variance_of_a_difference_and_common_ones_a_
         assert least * expected < statistics.variance(differences) < most * expected
 
 
-def test_only_the_highest_profile_of_one_engine_makes_the_range() -> None:
+def test_only_the_published_profile_of_one_engine_makes_the_range() -> None:
     def other(end: float, engine: str, profile: str = "paper", **point: Any) -> Record:
         settings = {"lr": 0.002, "epochs": 100}
         metrics = {"test_accuracy": [0.1, end], "settings": settings, "trained": {"engine": engine}}
@@ -451,6 +477,7 @@ def test_only_the_highest_profile_of_one_engine_makes_the_range() -> None:
     ruled_out = other(0.1, "native", images="first")
     found = plausible_ranges([*counted, *lower, ruled_out])
     assert found["B-T1-mnist-fp32-full_zo"] == pytest.approx((81, 81))
+    assert plausible_ranges([other(0.3, "native", "quick")]) == {}  # though it is the highest
 
 
 def test_gaps_of_other_settings_are_between_runs_of_one_network_on_the_same_images() -> None:

@@ -1,3 +1,4 @@
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,12 @@ def test_a_picture_has_a_column_for_each_class_and_a_row_for_each_view(tmp_path:
 def test_clouds_are_drawn_upright_with_the_names_of_their_classes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[Any] = []
+    drawn: list[Figure] = []
+    draw = preview.draw_clouds
 
-    def draw(points: Any, labels: Any, classes: Any) -> Figure:
-        drawn.extend((points, labels, classes))
-        return Figure()
+    def kept(*given: Any) -> Figure:
+        drawn.append(draw(*given))
+        return drawn[-1]
 
     up = {"modelnet40_hdf5": 1}.get(name, 2)  # as the augmentation of training has it
     task = VISION_TASKS[name]
@@ -51,10 +53,12 @@ def test_clouds_are_drawn_upright_with_the_names_of_their_classes(
     points[..., up] = 1
     content = {"train_points": points, "train_labels": np.array([task.classes - 1])}
     monkeypatch.setattr(preview, "load", lambda _: content)
-    monkeypatch.setattr(preview, "draw_clouds", draw)
+    monkeypatch.setattr(preview, "draw_clouds", kept)
     draw_samples(name, tmp_path / "clouds.png")
-    np.testing.assert_array_equal(drawn[0], np.broadcast_to([0, 0, 1], (1, 4, 3)))
-    assert len(drawn[2]) == task.classes
+    (cell,) = drawn[0].axes
+    (marks,) = cell.collections
+    np.testing.assert_array_equal(np.transpose(marks._offsets3d), [[0, 0, 1]] * 4)  # type: ignore[attr-defined]
+    assert cell.get_title() == importlib.import_module(MODULES[name]).CLASSES[-1]
 
 
 def test_classes_without_names_are_numbered() -> None:

@@ -96,6 +96,11 @@ def test_a_link_keeps_its_place_and_what_is_no_file_is_refused(tmp_path: Path) -
         with pytest.raises(ReproError, match=f"is {kind}; give a file"):
             atomic.replace(path, b"new")
     assert pipe.is_fifo()
+    (loop := tmp_path / "loop").symlink_to(loop)
+    with pytest.raises(ReproError, match="loop"):
+        atomic.replace(loop, b"new")
+    with pytest.raises(ReproError, match="File name too long; give a directory"):
+        atomic.replace(tmp_path / ("x" * 300), b"new")
 
 
 def test_only_names_of_temporary_files_are_swept(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from threading import Event
 from typing import Any
@@ -569,11 +570,28 @@ def test_steps_that_move_nothing_are_reported_once() -> None:
 )
 def test_a_setting_that_an_attribute_cannot_change_is_refused(make: Any) -> None:
     for made in (make(), copy.deepcopy(make())):
-        for name in made.settings.keys() - {"timed", "group", "tied"}:
+        for name in made.settings.keys() - {"timed", "group", "tied", "clip", "activations"}:
             how = r"param_groups\[0\]\['lr'\]" if name == "lr" else "make a new optimizer"
             with pytest.raises(UsageError, match=f"{name} = 1: .*{how}"):
                 setattr(made, name, 1)
         made.timed = True
+        made.clip = 1e-3
+        with pytest.raises(UsageError, match="gradient clip g_clip = -1"):
+            made.clip = -1
+
+
+def test_a_copy_made_in_a_closure_can_step() -> None:
+    model, copies = network(), []
+    mezo = MeZO(model.parameters(), **SETTINGS)
+
+    def closure() -> torch.Tensor:
+        copies.append(copy.deepcopy(mezo))
+        return loss_of(model)()
+
+    mezo.step(loss_of(model))
+    mezo.step(closure)
+    with pytest.warns(UnusedParameterWarning) if copies[0]._first else nullcontext():
+        copies[0].step(loss_of(model))
 
 
 @pytest.mark.parametrize(

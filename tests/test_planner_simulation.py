@@ -284,6 +284,11 @@ def test_a_context_beyond_learned_positions_is_refused_outside_the_formula() -> 
         plan_model(model, methods, Setting(context=129), 1e9, report=report)
     (row,) = plan_model(model, methods, Setting(context=128), 1e9, report=report).rows
     assert (row.simulated is not None, row.longest_context) == (True, 128)
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 96}
+    sizes |= {"intermediate_size": 96, "max_position_embeddings": 130, "pad_token_id": 1}
+    roberta = Model("some", "made up", {"model_type": "roberta", **sizes})
+    with pytest.raises(UsageError, match=r"ends at 128; give --context 128 or less"):
+        plan_model(roberta, methods, Setting(context=129), 1e9, report=report)
 
 
 def windowed(model_type: str, **settings: Any) -> dict[str, Any]:

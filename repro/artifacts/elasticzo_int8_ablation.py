@@ -131,7 +131,7 @@ def effects(records: Sequence[Record]) -> "list[AxisComparison]":
 
 
 def restored(records: Sequence[Record]) -> "Iterator[tuple[str, SeedGroup]]":
-    """Yield the groups that differ only in the restore rule, each with its rule.
+    """Yield the pairs of groups that differ only in the restore rule, each group with its rule.
 
     They count the perturbed weights that were clipped, and so were not restored in place; with
     ``restore="exact"``, the weights that would not have been restored.

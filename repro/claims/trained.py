@@ -257,15 +257,23 @@ class _Gap:
     by_best: BySeed
     """The gap between the best epochs, by seed."""
 
+    @property
+    def of_images(self) -> float:
+        """95 % half-width of the gap on all test images, of which every seed sees one sample."""
+        images = SAMPLED_IMAGES if "angle" in self.sides[0].point else None
+        means = [fmean(side.last.values()) for side in self.sides]
+        return NORMAL_QUANTILE * math.sqrt(sampling_variance(means, images))
 
-def least_certain(by_seed: BySeed) -> tuple[bool, float, float]:
+
+def least_certain(by_seed: BySeed, of_images: float = 0.0) -> tuple[bool, float, float]:
     """Return the sort key of a gap; the one with the smallest key decides whether all are positive.
 
     A gap with its whole interval below 0 decides; without one, the gap with the lowest end. The
-    interval of a single seed is infinite.
+    interval of a single seed is infinite. ``of_images`` is the half-width from the choice of the
+    test images.
     """
     found = estimate(list(by_seed.values()))
-    spread = math.inf if found.interval is None else found.interval
+    spread = math.inf if found.interval is None else math.hypot(found.interval, of_images)
     return found.mean + spread >= 0, found.mean - spread, found.mean
 
 
@@ -322,7 +330,7 @@ def sampling_variance(accuracies: Iterable[float], images: int | None) -> float:
     return 1e4 * total / images * (1 - images / TEST_IMAGES) if images else 0.0
 
 
-def prediction(values: Sequence[float], groups: Sequence[SeedGroup]) -> float | None:
+def prediction(values: Sequence[float], accuracies: Sequence[float], point: Point) -> float | None:
     """Return the half-width of the 95 % prediction interval for one further run, in the same unit.
 
     For rotated images it includes the choice of the test images: all our seeds are evaluated on one
@@ -330,18 +338,14 @@ def prediction(values: Sequence[float], groups: Sequence[SeedGroup]) -> float | 
 
     Args:
         values: accuracies or differences in per cent, one for each seed.
-        groups: the group of the accuracies, or the two groups of a difference.
+        accuracies: the mean accuracy, or the two whose difference is taken, in per cent.
+        point: coordinates of the group, or of either group of a difference.
 
     Returns:
         ``None`` for one seed.
     """
-    return prediction_half_width(values, 2 * _of_images(groups))
-
-
-def _of_images(groups: Sequence[SeedGroup]) -> float:
-    """Return the ``sampling_variance`` of a group's accuracy, or of the difference of two."""
-    images = SAMPLED_IMAGES if "angle" in groups[0].point else None
-    return sampling_variance([fmean(group.last.values()) for group in groups], images)
+    images = SAMPLED_IMAGES if "angle" in point else None
+    return prediction_half_width(values, 2 * sampling_variance(accuracies, images))
 
 
 def _accuracy(claim_id: str, quantity: Accuracy, groups: SeedGroups) -> Finding:
@@ -400,22 +404,23 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
         gaps.append(_Gap(name, by_last, (low, high), by_best))
     p_value = largest_p(list(gap.by_seed.values()) for gap in gaps)
     lowest = min((side.profile for gap in gaps for side in gap.sides), key=rank)
-    best = _picked([gap.by_best for gap in gaps], quantity.pick)
+    best = _picked([(gap.by_best, gap.of_images) for gap in gaps], quantity.pick)
     if quantity.pick == "least certain":
-        counts = min(gaps, key=lambda gap: least_certain(gap.by_seed))
+        counts = min(gaps, key=lambda gap: least_certain(gap.by_seed, gap.of_images))
         which = f", the least certain of {len(gaps)} gaps" if len(gaps) > 1 else ""
         what, gaps = f"{counts.name} after the last epoch{which}", [counts]
     else:
         which = f"the {quantity.pick} gap of each seed: " if len(gaps) > 1 else ""
         what = f"{which}{'; '.join(gap.name for gap in gaps)} after the last epoch"
-    last = _picked([gap.by_seed for gap in gaps], quantity.pick)
+    last = _picked([(gap.by_seed, gap.of_images) for gap in gaps], quantity.pick)
     if not last:
         return Finding(claim_id, None, f"no seed has all of {'; '.join(gap.name for gap in gaps)}")
     sides = [side for gap in gaps for side in gap.sides]
     found = _finding(claim_id, what, last, sides, lowest)
     if found.interval is not None:  # the order on all images, of which ours are one sample
-        images = max(_of_images(gap.sides) for gap in gaps)
-        found = replace(found, interval=math.hypot(found.interval, NORMAL_QUANTILE * images**0.5))
+        found = replace(
+            found, interval=math.hypot(found.interval, max(gap.of_images for gap in gaps))
+        )
     return replace(
         found,
         **_predictions(last, best, gaps[0].sides),
@@ -424,13 +429,15 @@ def _gap(claim_id: str, quantity: Gaps, groups: SeedGroups) -> Finding:
     )
 
 
-def _picked(gaps: Sequence[BySeed], pick: str) -> BySeed:
+def _picked(of: Sequence[tuple[BySeed, float]], pick: str) -> BySeed:
     """Return the gap that counts; the smallest or largest is picked for each seed with all gaps.
 
     A paper prints such a gap from a single run of each method, so it is also taken run by run here.
+    Each gap comes with its half-width from the choice of the test images.
     """
     if pick == "least certain":
-        return min(gaps, key=least_certain)
+        return min(of, key=lambda gap: least_certain(*gap))[0]
+    gaps = [by_seed for by_seed, _ in of]
     choose = max if pick == "largest" else min
     common = [seed for seed in gaps[0] if all(seed in gap for gap in gaps)]
     return {seed: choose(gap[seed] for gap in gaps) for seed in common}
@@ -439,8 +446,9 @@ def _picked(gaps: Sequence[BySeed], pick: str) -> BySeed:
 def _predictions(last: BySeed, best: BySeed, groups: Sequence[SeedGroup]) -> dict[str, Any]:
     """Return the value at the best epochs, and the prediction intervals at last and best epochs."""
     found: dict[str, Any] = {"best": estimate(list(best.values())).mean}
-    for name, by_seed in (("prediction", last), ("best_prediction", best)):
-        found[name] = prediction(list(by_seed.values()), groups)
+    for name, by_seed, end in (("prediction", last, "last"), ("best_prediction", best, "best")):
+        means = [fmean(getattr(group, end).values()) for group in groups]
+        found[name] = prediction(list(by_seed.values()), means, groups[0].point)
     return found
 
 

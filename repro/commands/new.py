@@ -58,7 +58,7 @@ def execute(args: argparse.Namespace) -> int:
     there = [
         str(path)
         for path, text in files.items()
-        if path != _INDEX and (_ROOT / path).exists() and (_ROOT / path).read_text() != text
+        if path != _INDEX and (_ROOT / path).exists() and not _holds(_ROOT / path, text)
     ]
     if there:
         msg = f"{', '.join(there)}: exists already; choose another name, or move it away"
@@ -68,6 +68,10 @@ def execute(args: argparse.Namespace) -> int:
         sys.stdout.write(f"{path}\n")
     sys.stdout.write(f"Now add its statements to repro/claims/{paper}.py; see docs/adding.md\n")
     return 0
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def _skeleton(name: str, values: dict[str, str]) -> str:

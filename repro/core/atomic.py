@@ -46,10 +46,15 @@ def replace_by(path: Path, write: Callable[[BinaryIO], object]) -> None:
         ReproError: the directory of ``path`` cannot be written, or ``path`` is no regular file.
         Exception: an error of ``write`` other than ``OSError``; ``path`` is then unchanged.
     """
-    if path.exists() and not path.is_file():
-        kind = "a directory" if path.is_dir() else "a device or a pipe"
-        raise ReproError(f"{path} is {kind}; give a file")
-    target = path.resolve()
+    try:
+        if path.exists() and not path.is_file():
+            kind = "a directory" if path.is_dir() else "a device or a pipe"
+            raise ReproError(f"{path} is {kind}; give a file")
+        target = path.resolve()
+    except OSError as error:
+        raise _unwritable(path.parent, error) from error
+    except RuntimeError as error:  # links that lead to each other
+        raise ReproError(f"{path}: {error}; give a file") from error
     with _written_beside(target, write) as temporary:
         temporary.replace(target)
 

@@ -236,7 +236,7 @@ def _install(
             for key, spec in dataset.content.items():
                 value, place = content[key], whole / f"{key}{spec.suffix}"
                 if isinstance(value, Path) and workspace in value.parents:
-                    value.rename(place)  # a copy would take as much room again
+                    shutil.move(value, place)  # a copy would take as much room again
                 else:
                     spec.write(value, place)
             text = json.dumps({"name": dataset.name, **manifest}, indent=2) + "\n"

@@ -39,8 +39,10 @@ def draw_samples(name: str, path: Path) -> None:
     if "train_points" in dataset.content:
         content = load(dataset.name)
         module = importlib.import_module(MODULES[dataset.name])
-        points = np.roll(content["train_points"], 2 - getattr(module, "UPWARD", 2), axis=2)
-        figure = draw_clouds(points, content["train_labels"], module.CLASSES)
+        upward = getattr(module, "UPWARD", 2)
+        figure = draw_clouds(
+            content["train_points"], content["train_labels"], module.CLASSES, upward
+        )
     elif any(key.startswith("train_images") for key in dataset.content):
         figure = draw_images(dataset.name, load(dataset.name))
     else:
@@ -75,13 +77,14 @@ def draw_images(name: str, content: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def draw_clouds(points: Array, labels: Array, classes: Sequence[str]) -> Figure:
+def draw_clouds(points: Array, labels: Array, classes: Sequence[str], upward: int = 2) -> Figure:
     """Return a picture of the first clouds of each class.
 
     Args:
-        points: clouds [n, N, 3] of unit radius, the third axis up.
+        points: clouds [n, N, 3] of unit radius.
         labels: class of each cloud, [n].
         classes: names of the classes.
+        upward: the coordinate that points upwards.
     """
     each = max(1, 3 * _COLUMNS // len(classes))
     chosen = [i for k in range(len(classes)) for i in np.flatnonzero(labels == k)[:each]]
@@ -89,7 +92,8 @@ def draw_clouds(points: Array, labels: Array, classes: Sequence[str]) -> Figure:
     figure = Figure(figsize=(0.88 * _COLUMNS, 1.04 * rows), layout="constrained")
     for cell, index in enumerate(chosen, start=1):
         axes: Any = figure.add_subplot(rows, _COLUMNS, cell, projection="3d")  # untyped
-        axes.scatter(*points[index][:_POINTS].T, c=points[index][:_POINTS, 2], s=1, linewidths=0)
+        cloud = np.roll(points[index][:_POINTS], 2 - upward, axis=1)
+        axes.scatter(*cloud.T, c=cloud[:, 2], s=1, linewidths=0)
         axes.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
         axes.set_box_aspect((1, 1, 1), zoom=1.6)
         axes.view_init(elev=20, azim=-55)

@@ -26,8 +26,8 @@ class Environment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     commit: str | None
     """Git commit of the suite's source, or null outside a checkout."""
     dirty: bool | None
-    """Whether code or dependencies differ from that commit; results, notebooks and what reports
-    generate are ignored."""
+    """Whether code or dependencies differ from that commit; results, notebooks, their text and
+    generated files are ignored."""
     source_sha256: str
     """Hash over every Python file of the package, that is, of the code that really ran."""
     constraints_sha256: str | None

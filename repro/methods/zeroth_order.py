@@ -50,6 +50,7 @@ Closure = Callable[[], "torch.Tensor | float"]
 class ZerothOrder(torch.optim.Optimizer):
     """An optimizer with a seeded sequence of perturbations and a log of its estimates."""
 
+    _is_stepping = False  # also of an optimizer that was pickled before it had one
     draws_signs = False
     """Whether the noise is random signs, rather than Gaussian, unless another is given."""
 
@@ -84,9 +85,7 @@ class ZerothOrder(torch.optim.Optimizer):
         require_not_negative("learning rate lr", lr)
         eps = float(require_positive("perturbation scale eps", eps))
         require_not_negative("weight_decay", weight_decay)
-        self.clip = (
-            clip if clip == math.inf else float(require_positive("gradient clip g_clip", clip))
-        )
+        self.clip = clip
         require_choice("estimator", estimator, OFFSETS)
         _require_kinds(rule, noise)
         self.rule, self.seed, self.timed = rule, whole_seed(seed), timed
@@ -163,18 +162,21 @@ class ZerothOrder(torch.optim.Optimizer):
         return (first - last) * self.eps
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any attribute
-        """Refuse a change of a setting that would have no effect on the steps or on the log."""
+        """Refuse a change of a setting: it would have no effect, or none on the log."""
         if name in _FIXED and "_is_stepping" in self.__dict__:
-            how = "the log holds one value for all steps; make a new optimizer"
+            how = "it is fixed when the optimizer is made; make a new optimizer"
             if name == "lr":
                 how = "set optimizer.param_groups[0]['lr'], as PyTorch's schedulers do"
             raise UsageError(f"{name} = {value!r}: {how}")
+        if name == "clip" and value != math.inf:
+            value = float(require_positive("gradient clip g_clip", value))
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything that a copy needs; torch's method leaves out what it does not know."""
         state = self.__dict__.copy()
         state.pop("step", None)  # a scheduler's wrapper, which steps the original
+        state["_is_stepping"] = False  # a copy made in a closure
         return state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -514,8 +516,8 @@ class ZerothOrder(torch.optim.Optimizer):
 
 
 _FIXED = {
-    *("lr", "eps", "clip", "perturbations", "weight_decay", "seed", "restore", "chunk", "noise"),
-    *("estimator", "rule", "activations", "partition", "beta", "floor"),
+    *("lr", "eps", "perturbations", "weight_decay", "seed", "restore", "chunk", "noise"),
+    *("estimator", "rule", "partition", "beta", "floor"),
 }
 """Settings fixed at construction."""
 _WITHOUT = 20

@@ -311,11 +311,16 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
         return value if isinstance(value, int) and value > 0 else None
 
     positions = whole("max_position_embeddings")
+    # OPT's class begins at row 2, RoBERTa's behind the row of the padding
     rows = {
-        module.num_embeddings
+        module.num_embeddings: module.num_embeddings
+        - (0 if module.padding_idx is None else module.padding_idx + 1)
         for module in model.modules()
         if isinstance(module, nn.Embedding) and module is not model.get_input_embeddings()
     }
+    positioned = 0
+    if positions:
+        positioned = positions if positions + 2 in rows else rows.get(positions, 0)
     linear = (nn.Linear, Conv1D, nn.Embedding, nn.Conv1d)
     return SimulatedOnlyModel(
         built=type(model).__name__,
@@ -328,8 +333,7 @@ def _inspected(config: Mapping[str, Any]) -> SimulatedOnlyModel:
             if p.ndim > 1
         ),
         positions=positions,
-        # OPT's class begins at row 2
-        position_rows=positions if positions and rows & {positions, positions + 2} else 0,
+        position_rows=positioned,
         layers=whole("num_hidden_layers"),
         attention="sdpa" if model._supports_sdpa else "eager",
         recurrent=bool(model._is_stateful),

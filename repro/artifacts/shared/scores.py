@@ -120,7 +120,7 @@ def score(name: str, published: float | None, group: SeedGroup) -> Score:
         name,
         published,
         fmean(group.last.values()),
-        prediction(list(group.last.values()), [group]),
+        prediction(list(group.last.values()), [fmean(group.last.values())], group.point),
         fmean(group.best.values()) if group.is_trained else None,
         group.profile,
         tuple(group.last.values()),
