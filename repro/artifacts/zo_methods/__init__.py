@@ -22,8 +22,8 @@ the methods:
    ``hours`` on MNIST ended at their lowest rate; these and ElasticZO's were lowered before any of
    those methods was evaluated on test images. On SST-2, on a GPU, MeZO, random signs, BP and LoRA
    chose an end of their grids; those grids, and the similar ones, were shifted afterwards. With
-   the new grids only MeZO, one-sided MeZO, ZO-signSGD, MEAZO, LOZO, SubZero and Sparse MeZO have
-   run, on a CPU. The rate is constant. Nothing else is tuned: eps, batch size, the N = 8
+   the new grids MeZO, one-sided MeZO, ZO-signSGD, MEAZO, LOZO, SubZero, Sparse MeZO, FZOO and LoRA
+   have run, on a CPU. The rate is constant. Nothing else is tuned: eps, batch size, the N = 8
    directions of FZOO, the ranks of LOZO and SubZero, the decay rate of 0.99 of MEAZO and the
    sparsity of 0.75 of Sparse MeZO are set.
 5. Projected gradients are not clipped, although the ElasticZO paper clips. One more method, MeZO

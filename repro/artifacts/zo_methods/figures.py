@@ -64,7 +64,7 @@ def zo_methods(records: Sequence[Record]) -> Figure:
 def _left_out(comparison: TaskComparison) -> str:
     """Return which methods have no comparable time, or nothing."""
     names = [line.arm.label for line in comparison.lines if line not in comparison.timed]
-    return f"without {', '.join(names)} (on another processor)" if names else ""
+    return f"without {' and '.join(names)} (on another processor)" if names else ""
 
 
 def _curves(panel: Axes, lines: Sequence[MethodSeeds], cost: str, value: str) -> None:
