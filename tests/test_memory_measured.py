@@ -50,8 +50,12 @@ def test_a_point_names_its_perturbations_only_if_there_are_several() -> None:
     assert one.as_dict() == several
 
 
+SIDE = 4000
+"""So large that a table of the interpreter, which may grow by 1 MiB in a step, hardly counts."""
+
+
 def adam_step(model: torch.nn.Module) -> Callable[[], object]:
-    optimizer, inputs = torch.optim.Adam(model.parameters()), torch.ones(1, 1000)
+    optimizer, inputs = torch.optim.Adam(model.parameters()), torch.ones(1, SIDE)
 
     def step() -> None:
         model(inputs).sum().backward()
@@ -66,10 +70,9 @@ def measured_adam(size: int) -> MeasuredPeak | None:
 
 
 def test_what_an_optimizer_keeps_between_steps_counts() -> None:
-    # so large that a table of the interpreter, which may grow by 1 MiB in the step, hardly counts
-    ((_, found),) = run_isolated(measured_adam, [4000], workers=1, preload=PRELOAD)
+    ((_, found),) = run_isolated(measured_adam, [SIDE], workers=1, preload=PRELOAD)
     assert found is not None
-    weights = 4 * 4000 * 4000
+    weights = 4 * SIDE * SIDE
     assert found.state == pytest.approx(2 * weights, rel=1e-4)  # Adam's two moments
     # and a gradient, the denominator and the step of one tensor at a time
     assert found.peak == pytest.approx(6 * weights, rel=0.01)
