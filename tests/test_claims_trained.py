@@ -138,8 +138,8 @@ def test_the_choice_of_rotated_images_widens_the_prediction() -> None:
     over_images = 100 * stats.norm.ppf(0.975) * (2 * one_sample(0.81)) ** 0.5
     assert found.prediction == pytest.approx((over_seeds**2 + over_images**2) ** 0.5, rel=1e-4)
     expected = 1e4 * (one_sample(0.07) + one_sample(0.8))
-    assert sampling_variance([7.0, 80.0], 1024) == pytest.approx(expected, rel=2e-4)
-    assert sampling_variance([7.0, 80.0], None) == 0
+    assert sampling_variance([7.0, 80.0], rotated) == pytest.approx(expected, rel=2e-4)
+    assert sampling_variance([7.0, 80.0], ZO) == 0
 
 
 def one_sample(share: float) -> float:
@@ -156,7 +156,7 @@ def test_a_prediction_holds_on_another_sample_of_images() -> None:
         right = generator.random(10_000) < 0.8  # as difficult for every seed
         ours, theirs = (generator.choice(right, 1024, replace=False).mean() for _ in range(2))
         accuracies = 100 * ours + generator.normal(0, 0.8, 21)
-        variance = 2 * sampling_variance([accuracies[:20].mean()], 1024)
+        variance = 2 * sampling_variance([accuracies[:20].mean()], {**ZO, "angle": 30})
         width = prediction_half_width(list(accuracies[:20]), variance)
         assert width is not None
         published = accuracies[20] + 100 * (theirs - ours)
@@ -449,7 +449,7 @@ def test_the_least_certain_gap_is_so_with_the_choice_of_the_images() -> None:
 
 def test_independent_errors_have_the_variance_of_a_difference_and_common_ones_a_smaller() -> None:
     generator = np.random.default_rng(0)
-    expected = sampling_variance([80.0, 85.0], 1024)
+    expected = sampling_variance([80.0, 85.0], {**ZO, "angle": 30})
     for shared, least, most in ((0.0, 0.85, 1.15), (0.8, 0.0, 0.5)):
         differences = []
         for _ in range(1000):

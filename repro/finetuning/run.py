@@ -27,6 +27,8 @@ class PromptRun(TrainingRun):
     seed: int
     tuning: bool
     """Whether the held-out training items are evaluated, instead of the validation items."""
+    sources: str
+    """Identifies the base weights and the prompts (``repro.finetuning.sources``)."""
 
 
 @dataclass(frozen=True)

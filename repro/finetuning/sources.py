@@ -2,11 +2,13 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from repro.core.errors import ReproError
 from repro.data.language_models import DATA_SETS
 from repro.data.text.tasks import data_of
 from repro.finetuning.base_models import TINY, load_config
+from repro.finetuning.run import PromptRun
 
 
 def fingerprint(name: str) -> str:
@@ -45,6 +47,21 @@ def require_sources(sources: str, model: str, task: str) -> None:
             f"the prompts of {task} or the weights of {model} have changed since the command "
             "began, so its runs would not be alike; give the command again"
         )
+
+
+def recorded_settings(run: PromptRun) -> dict[str, Any]:
+    """Return all settings of a run but its seed, as a record keeps them."""
+    settings = run.as_dict() | recorded_sources(run.sources)
+    del settings["seed"]
+    return settings
+
+
+def identifying_settings(run: PromptRun) -> dict[str, Any]:
+    """Return the settings of a run whose model or prompts may change, as metrics.
+
+    For the suite's own, the configuration tells whether a recorded result is this one.
+    """
+    return {"settings": recorded_settings(run)} if run.sources else {}
 
 
 def recorded_sources(sources: str) -> dict[str, str]:

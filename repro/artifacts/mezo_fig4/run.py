@@ -33,7 +33,7 @@ from repro.finetuning.arms import LABELS, SPECIFICATIONS, tuned_as, uses_engine
 from repro.finetuning.items import obtainable, require_items
 from repro.finetuning.learner import can_run_passes, restore_of
 from repro.finetuning.run import LanguageModelRun
-from repro.finetuning.sources import recorded_sources, sources_of
+from repro.finetuning.sources import identifying_settings, recorded_settings, sources_of
 from repro.finetuning.step_memory import ArmStep
 from repro.measurement.device import require_device
 from repro.measurement.isolation import run_isolated
@@ -164,7 +164,7 @@ def _learning_rates(
 def _trained(task: _Task, setup: ArmStep, lr: float, context: Context) -> Iterator[Result]:
     runs = {
         (run := _run(task, setup, lr, seed)): Result(
-            "run", _point(task.config, run), {"settings": _settings(run)}, seed
+            "run", _point(task.config, run), {"settings": recorded_settings(run)}, seed
         )
         for seed in task.config.seeds
     }
@@ -195,15 +195,9 @@ def _outcome(metrics: Mapping[str, Any]) -> str:
 def _untrained(task: _Task, setup: ArmStep, failure: _Failure) -> Iterator[Result]:
     for seed in task.config.seeds:
         one = _run(task, setup, 0, seed)
-        settings = _settings(one)
+        settings = recorded_settings(one)
         del settings["lr"]
         yield Result("run", _point(task.config, one), failure | {"settings": settings}, seed)
-
-
-def _settings(run: LanguageModelRun) -> dict[str, Any]:
-    settings = run.as_dict() | recorded_sources(run.sources)
-    del settings["seed"]
-    return settings
 
 
 def _grid(task: _Task, setup: ArmStep, context: Context) -> Iterator[Result]:
@@ -219,8 +213,7 @@ def _grid(task: _Task, setup: ArmStep, context: Context) -> Iterator[Result]:
         (run := replace(short, lr=lr)): Result(
             "grid",
             _point(task.config, run) | {"lr": lr},
-            # else the configuration tells whether a recorded grid is this one
-            {"settings": settings} if "sources" in (settings := _settings(run)) else {},
+            identifying_settings(run),
             run.seed,
         )
         for lr in task.config.lrs(setup.arm)

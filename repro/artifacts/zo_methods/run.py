@@ -28,7 +28,7 @@ from repro.data import cache
 from repro.data.text.tasks import get_task, tasks_of_seeds
 from repro.finetuning.base_models import load_architecture, load_tokenizer, unobtainable
 from repro.finetuning.items import load_items, require_items
-from repro.finetuning.sources import recorded_sources, sources_of
+from repro.finetuning.sources import identifying_settings, recorded_settings, sources_of
 from repro.measurement.device import require_device
 from repro.ondevice.build import build
 from repro.training.store import CheckpointStore
@@ -92,7 +92,7 @@ def _compared(
     """Yield the results of one task: the steps of all arms, their grids, their runs."""
     kind = kind_of(task)
     costs: dict[str, dict[str, Any]] = {}
-    steps = {base: Result("step", _point(base), _identified(base)) for base in bases}
+    steps = {base: Result("step", _point(base), identifying_settings(base)) for base in bases}
     for result in recorded_or_made(steps, context, partial(_measured, config, context)):
         costs[result.point["arm"]] = dict(result.metrics)
         yield result
@@ -103,7 +103,7 @@ def _compared(
     grids: dict[str, list[Result]] = {base.arm: [] for base in bases}
     tuned = {
         (one := replace(base, tuning=True, lr=lr)): Result(
-            "grid", {**_point(base), "lr": lr}, _identified(one)
+            "grid", {**_point(base), "lr": lr}, identifying_settings(one)
         )
         for base in whole
         for lr in ARMS[base.arm].grid(kind, config.rates)
@@ -121,7 +121,7 @@ def _compared(
                 yield Result("run", _point(base), {"divergence": reason}, seed)
     runs = {
         (one := replace(base, lr=lr, seed=seed)): Result(
-            "run", _point(base), {"settings": _settings(one)}, seed
+            "run", _point(base), {"settings": recorded_settings(one)}, seed
         )
         for base in whole
         if (lr := lrs[base.arm]) is not None
@@ -140,21 +140,6 @@ def _compared(
 
 def _point(run: MethodRun) -> dict[str, Any]:
     return {"task": run.task, "arm": run.arm, "device": run.device}
-
-
-def _settings(run: MethodRun) -> dict[str, Any]:
-    """Return all settings of a run but its seed, as a record keeps them."""
-    settings = run.as_dict() | recorded_sources(run.sources)
-    del settings["seed"]
-    return settings
-
-
-def _identified(run: MethodRun) -> dict[str, Any]:
-    """Return the settings of a run whose model or prompts may change, as metrics.
-
-    For the suite's own, the configuration tells whether a recorded result is this one.
-    """
-    return {"settings": _settings(run)} if run.sources else {}
 
 
 def _arms(config: Config, task: str) -> list[str]:
